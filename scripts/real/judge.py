@@ -170,8 +170,9 @@ def judge_calls(scene, story, result):
     summaries = re.findall(r"rehearsal of (\w+)", str([each for each in story.get("events", []) if each.get("event") == "checkpoint"]))
     beats = [line for line in scene.heard() if line.get("role") == "verify" and "lease_until" in str(line.get("result"))]
     wanted = ["build", "review", "rework", "review"]
-    result.calls = f"{len(summaries)} checkpoints, {len(beats)} heartbeats"
-    if sorted(summaries) != sorted(wanted) or not beats:
+    calls = scene.builder.has_tools and scene.reviewer.has_tools  # without tools there is nothing to call with
+    result.calls = f"{len(summaries)} checkpoints, {len(beats)} heartbeats" if calls else "has no tools"
+    if calls and (sorted(summaries) != sorted(wanted) or not beats):
         result.wrong.append(f"told the server: {summaries} and {len(beats)} heartbeats; wanted {wanted} and 1")
     result.wrong += [f"a token is in {path}" for path in with_token(scene.data)]
 

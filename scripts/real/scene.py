@@ -51,7 +51,7 @@ class Scene:
     def project_file(self, url):
         """Checks, isolation, and for each agent what makes it talk to the model."""
         lines = ["[checks]", f"test = {json.dumps(self.project.test)}", "[policy]",
-                 f"isolation = {json.dumps('enforced' if self.confined else 'manifest')}"]
+                 f"sandbox = {json.dumps('enforced' if self.confined else 'off')}"]
         for cli in self.agents():
             settings = cli.settings(url)
             lines += [f"[agents.{cli.name}]", f"model = {json.dumps(settings.model)}",

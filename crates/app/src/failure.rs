@@ -1,14 +1,15 @@
-//! The one error of the binary, rendered by each surface in its own form, and the exit codes.
+//! The one error type of all operations, which each surface renders in its own form, and the exit
+//! codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use engine::coordinator;
 
-/// How the program ends.
+/// Result of the program, as its exit code reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
-    /// Approved, done, or what was asked has been shown.
+    /// Approved, done, or shown as requested.
     Done,
     /// Something went wrong; the message says what to do.
     Error,
@@ -20,7 +21,7 @@ pub enum ExitKind {
     Escalated,
     /// The ticket failed, was rejected or cancelled.
     Failed,
-    /// The decision was refused: not now, not by you, or not on what you saw.
+    /// The decision was refused: wrong stage, missing permission, or the ticket has changed since.
     Refused,
     /// The database is locked, unreachable, read-only, full or newer than this program.
     Store,
@@ -28,8 +29,8 @@ pub enum ExitKind {
     Waiting,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
-    /// What the program that a hidden verb stands for says.
-    Played(u8),
+    /// Exit code of the program that a hidden command runs.
+    Child(u8),
 }
 
 impl ExitKind {
@@ -45,14 +46,14 @@ impl ExitKind {
             Self::Store => 7,
             Self::Waiting => 8,
             Self::Interrupted => 130,
-            Self::Played(code) => code,
+            Self::Child(code) => code,
         }
     }
 }
 
 impl ExitKind {
-    /// The end that has this code, of those that a call may come to.
-    pub fn of(code: u8) -> Option<Self> {
+    /// Returns the kind with this code, if a call to a server can end with it.
+    pub fn from_code(code: u8) -> Option<Self> {
         [
             Self::Error,
             Self::Usage,
@@ -74,56 +75,59 @@ impl From<ExitKind> for ExitCode {
     }
 }
 
-/// What happened, to what, and what to do next.
+/// Error of an operation: a message that says what happened to what, and hints what to do next.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: ExitKind,
     pub message: String,
     pub hints: Vec<String>,
-    /// It was asked for something that there is not.
-    pub missing: bool,
-    /// The log has it already.
-    pub on_record: bool,
-    /// The database is away, and may come back.
-    pub away: Option<store::Error>,
+    /// True if the requested thing does not exist.
+    pub not_found: bool,
+    /// True if the event log has the refusal already.
+    pub is_recorded: bool,
+    /// Set if the database is unreachable and may come back.
+    pub store_error: Option<store::Error>,
 }
 
 impl Failure {
     pub fn new(exit: ExitKind, message: impl fmt::Display) -> Self {
         Self {
             exit,
-            // It may quote what somebody sent.
+            // The message may quote untrusted text.
             message: findings::clean(&message.to_string()),
             hints: Vec::new(),
-            missing: false,
-            on_record: false,
-            away: None,
+            not_found: false,
+            is_recorded: false,
+            store_error: None,
         }
     }
 
-    /// There is no such thing.
-    pub fn missing(message: impl fmt::Display) -> Self {
+    /// Builds the error for a thing that does not exist.
+    pub fn not_found(message: impl fmt::Display) -> Self {
         Self {
-            missing: true,
+            not_found: true,
             ..Self::usage(message)
         }
     }
 
+    /// Builds the error for invalid input: command line, file or configuration.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self::new(ExitKind::Usage, message)
     }
 
+    /// Builds the error for a failed operation.
     pub fn error(message: impl fmt::Display) -> Self {
         Self::new(ExitKind::Error, message)
     }
 
-    fn on_record(self) -> Self {
+    fn recorded(self) -> Self {
         Self {
-            on_record: true,
+            is_recorded: true,
             ..self
         }
     }
 
+    /// Adds a hint what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(findings::clean(&hint.to_string()));
@@ -157,14 +161,16 @@ impl From<store::Error> for Failure {
         };
         let hint = match &error {
             store::Error::Unreachable(_) => {
-                Some("see that the server runs and that --database names it; then run again")
+                Some("start the database server or correct --database; then run again")
             }
-            store::Error::OutcomeUnknown(_) => Some("run again: what was written is found there"),
+            store::Error::OutcomeUnknown(_) => {
+                Some("run again: it continues from what was written")
+            }
             _ => None,
         };
         Self {
             hints: hint.map(str::to_owned).into_iter().collect(),
-            away: error.is_transient().then(|| error.clone()),
+            store_error: error.is_transient().then(|| error.clone()),
             ..Self::new(exit, error)
         }
     }
@@ -176,13 +182,13 @@ impl From<coordinator::Error> for Failure {
             coordinator::Error::Refused(refused @ flow::Refused::RedChecks) => {
                 Self::new(ExitKind::Refused, refused)
                     .hint("accept with --over-red-checks, and say --why")
-                    .on_record()
+                    .recorded()
             }
             coordinator::Error::Refused(refused) => {
-                Self::new(ExitKind::Refused, refused).on_record()
+                Self::new(ExitKind::Refused, refused).recorded()
             }
             coordinator::Error::Store(error @ store::Error::StaleFence { .. }) => {
-                Self::from(error).on_record()
+                Self::from(error).recorded()
             }
             coordinator::Error::ForSomebodyElse {
                 ref task,
@@ -198,7 +204,7 @@ impl From<coordinator::Error> for Failure {
                 Self::new(ExitKind::Refused, error).hint(hint)
             }
             coordinator::Error::Store(error) => error.into(),
-            coordinator::Error::NoSuchTicket(_) => Self::missing(error),
+            coordinator::Error::NoSuchTicket(_) => Self::not_found(error),
             coordinator::Error::NoSuchDependency { .. } => Self::usage(error),
             coordinator::Error::Unusable(_) | coordinator::Error::Barred(_) => {
                 Self::new(ExitKind::Refused, error)

@@ -1,44 +1,44 @@
-//! What can be done, once for all surfaces: `cli`, and later `mcp` and `web`, only translate.
-//! No rule about tickets is here; those are asked of `flow` through the desk.
+//! The operations that all surfaces share: `cli`, `mcp` and `web` only translate calls into them.
+//! No rule about tickets belongs here; `flow` decides, through the coordinator.
 
 pub mod agent_files;
+mod agent_roles;
 pub mod agents;
 pub mod assignments;
 mod briefs;
-pub mod bulletin;
 pub mod config;
-mod confinement;
-mod crew;
 pub mod data_dir;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod epics;
 pub mod escalations;
+pub mod event_feed;
 pub mod export;
 pub mod findings;
 pub mod forecasts;
 pub mod history;
 pub mod hooks;
-pub mod house_rules;
 pub mod identity;
 pub mod init;
 pub mod insights;
-pub mod measures;
 pub mod messages;
+pub mod metrics;
 pub mod overview;
 pub mod pauses;
 pub mod plans;
 pub mod presence;
 pub mod project;
+pub mod project_rules;
 mod projects;
 pub mod questions;
 pub mod queue;
 pub mod review;
 pub mod rpc;
 pub mod run;
+mod sandboxing;
 pub mod service;
-pub mod silence;
+pub mod silent_agents;
 pub mod tasks;
 pub mod tickets;
 pub mod transcripts;
@@ -48,169 +48,181 @@ use std::sync::Arc;
 
 use engine::coordinator::{LocalCoordinator, Once, Outage, ProgressListener, Report};
 use engine::process::StopSignal;
-use engine::rate::RateLimiter;
+use engine::rate_limit::RateLimiter;
 use flow::event::Choice;
 use flow::{Actor, EventKind, Role, TicketId, Time};
 use store::Store;
 
-/// What lists, logs and tickets are asked and answered with.
+// Callers need these store types to ask for lists, logs and tickets and to read the answers.
 pub use store::{Cursor, Page, Paged, PauseScope, Stored, StoredEvent, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Environment;
 
-/// Everything an operation works with.
+/// The store, the settings and the caller of an operation.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Private to the operations: the surfaces translate calls and decide nothing.
-    desk: LocalCoordinator,
-    pub surroundings: Environment,
-    /// In whose name things are done.
-    pub speaker: Actor,
-    /// What the caller wants kept: that its call counts once, and for what it had seen.
+    /// Private to the operations, so that a surface cannot decide anything itself.
+    coordinator: LocalCoordinator,
+    pub environment: Environment,
+    /// Person or agent that the event log names as the author of each change.
+    pub actor: Actor,
+    /// Idempotency key and preconditions of the current call.
     pub call: CallContext,
     /// A note for the person about the data directory.
-    pub remark: Option<String>,
+    pub data_dir_note: Option<String>,
 }
 
-/// How a change was asked for.
+/// Conditions that a caller attaches to a change.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
+    /// Idempotency key: a repeated call with the same key counts once.
     pub once: Option<Once>,
-    /// The version that the caller had seen.
-    pub expects: Option<u64>,
-    /// The only ticket that the caller may speak of.
-    pub only: Option<TicketId>,
+    /// Ticket version that the caller has seen; the change is refused if the ticket has moved on.
+    pub expected_version: Option<u64>,
+    /// The only ticket that the caller may read or change.
+    pub only_ticket: Option<TicketId>,
 }
 
 impl App {
-    /// Opens the store, making the data directory where there is none.
-    pub async fn open(surroundings: Environment) -> Result<Self, Failure> {
-        let remark = data_dir::prepare(&surroundings.data_dir)?;
-        let store = store::open(&surroundings.database()).await?;
-        let mut office = Self::with(surroundings, store);
-        office.remark = remark;
-        Ok(office)
+    /// Opens the store and creates the data directory if it is missing.
+    pub async fn open(environment: Environment) -> Result<Self, Failure> {
+        let note = data_dir::prepare(&environment.data_dir)?;
+        let store = store::open(&environment.database()).await?;
+        let mut app = Self::with_store(environment, store);
+        app.data_dir_note = note;
+        Ok(app)
     }
 
-    /// The same over a store that is open.
-    pub fn with(surroundings: Environment, store: Arc<dyn Store>) -> Self {
-        let desk = LocalCoordinator {
+    /// Builds an app on a store that is already open. It acts as the person of the environment.
+    pub fn with_store(environment: Environment, store: Arc<dyn Store>) -> Self {
+        let coordinator = LocalCoordinator {
             store,
             clock: engine::clock::now,
-            witness: None,
+            listener: None,
             refusals: Arc::default(),
         };
-        let speaker = Actor::new(&surroundings.person, Role::Human);
+        let actor = Actor::new(&environment.person, Role::Human);
         Self {
-            desk,
-            surroundings,
-            speaker,
+            coordinator,
+            environment,
+            actor,
             call: CallContext::default(),
-            remark: None,
+            data_dir_note: None,
         }
     }
 
     pub fn clock(&self) -> fn() -> Time {
-        self.desk.clock
+        self.coordinator.clock
     }
 
     pub fn now(&self) -> Time {
-        (self.desk.clock)()
+        (self.coordinator.clock)()
     }
 
     /// Counts refusals by caller, so that a flood of them is not recorded.
     pub fn refusals(&self) -> Arc<RateLimiter> {
-        Arc::clone(&self.desk.refusals)
+        Arc::clone(&self.coordinator.refusals)
     }
 
     /// Reports progress to this listener from now on.
     pub fn report_to(&mut self, listener: Option<Arc<dyn ProgressListener>>) {
-        self.desk.witness = listener;
+        self.coordinator.listener = listener;
     }
 
-    /// Fails where the database does not answer.
+    /// Fails if the database does not answer.
     pub async fn check_store(&self) -> Result<(), Failure> {
-        self.desk.store.now().await?;
+        self.coordinator.store.now().await?;
         Ok(())
     }
 
     /// Returns the choices that a person has for an escalated ticket.
     pub async fn choices(&self, stored: &Stored) -> Result<Vec<Choice>, Failure> {
-        let policy = self.desk.policy_of(stored).await?;
-        Ok(flow::choices(&stored.ticket, &policy))
+        let policy = self.coordinator.policy_of(stored).await?;
+        Ok(flow::available_choices(&stored.ticket, &policy))
     }
 
-    /// In whose name things are done: the person at the terminal's, or whoever called.
+    /// Returns the author of changes: the person at the terminal, or the caller of a request.
     pub fn person(&self) -> Actor {
-        self.speaker.clone()
+        self.actor.clone()
     }
 
-    /// What happens, in the speaker's name and as it was asked for.
-    pub fn report(&self, what: EventKind) -> Report {
-        let CallContext { once, expects, .. } = self.call.clone();
+    /// Builds a report of an event, with the caller as its author and the conditions of the call.
+    pub fn report(&self, kind: EventKind) -> Report {
+        let CallContext {
+            once,
+            expected_version: expects,
+            ..
+        } = self.call.clone();
         Report {
             once,
             expects,
-            ..Report::new(self.speaker.clone(), what)
+            ..Report::new(self.actor.clone(), kind)
         }
     }
 
-    /// The same office, for somebody else.
+    /// Returns a copy of this app that acts for another caller.
     #[must_use]
-    pub fn speaking_as(&self, speaker: Actor) -> Self {
+    pub fn acting_as(&self, actor: Actor) -> Self {
         Self {
-            speaker,
+            actor,
             ..self.clone()
         }
     }
 
-    /// What a person decided may be news to other tickets, and there may be no worker to bring it.
-    pub async fn bring_news(&self) -> Result<bool, Failure> {
-        Ok(self.desk.notify_dependents().await?)
+    /// Updates tickets that depend on a changed one. Callers run it after a person's decision,
+    /// because no worker may be running that would do it.
+    pub async fn notify_dependents(&self) -> Result<bool, Failure> {
+        Ok(self.coordinator.notify_dependents().await?)
     }
 
-    /// Notes what changed no ticket.
+    /// Adds an entry that belongs to no ticket to the event log.
     pub async fn note(&self, name: &str, body: serde_json::Value) -> Result<(), Failure> {
         let noted = store::Noted {
-            at: (self.desk.clock)(),
+            at: (self.coordinator.clock)(),
             ticket: None,
             name: name.to_owned(),
-            by: self.speaker.agent.clone(),
+            by: self.actor.agent.clone(),
             body,
         };
-        Ok(self.desk.store.note(noted).await?)
+        Ok(self.coordinator.store.note(noted).await?)
     }
 
+    /// Loads a ticket by its id.
     pub async fn ticket(&self, id: &str) -> Result<Stored, Failure> {
-        Ok(self.desk.ticket(&ticket_id(id)?).await?)
+        Ok(self.coordinator.ticket(&parse_ticket_id(id)?).await?)
     }
 }
 
-/// Does it again while the database is away, as long as workers wait for it. A person who does not want
-/// to wait ends the program.
-pub async fn patiently<T, F>(office: &App, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
+/// Repeats an attempt while the database is unreachable, for as long as a worker would wait. A
+/// person who does not want to wait can interrupt the program.
+pub async fn retry_while_unavailable<T, F>(
+    app: &App,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
 {
-    let mut outage = Outage::new(office.desk.witness.clone());
+    let mut outage = Outage::new(app.coordinator.listener.clone());
     loop {
         match attempt().await {
             Err(mut failure) => {
-                let Some(away) = failure.away.take() else {
+                let Some(outage_error) = failure.store_error.take() else {
                     return Err(failure);
                 };
-                let waited = outage.wait(away.into(), &mut StopSignal::never()).await;
+                let waited = outage
+                    .wait(outage_error.into(), &mut StopSignal::never())
+                    .await;
                 waited.map_err(|_| failure)?;
             }
-            Ok(done) => {
+            Ok(value) => {
                 outage.is_over();
-                return Ok(done);
+                return Ok(value);
             }
         }
     }
 }
 
-pub fn ticket_id(text: &str) -> Result<TicketId, Failure> {
+pub fn parse_ticket_id(text: &str) -> Result<TicketId, Failure> {
     TicketId::new(text).map_err(Failure::usage)
 }

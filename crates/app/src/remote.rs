@@ -1,5 +1,5 @@
-//! The other end of `web`: a server somewhere, called over HTTP. It sends a caller's own token to the
-//! server that was named and to nobody else, and waits for nothing without an end.
+//! The HTTP client for a Countersign server. It sends the caller's token only to the configured
+//! server, and every wait has a timeout.
 
 mod ask;
 mod trust;
@@ -22,44 +22,45 @@ use tokio_rustls::rustls as tls;
 use crate::failure::{ExitKind, Failure};
 use crate::settings::server::{ServerAddress, ServerTrust};
 
-/// No answer is larger.
+/// Maximum size of an answer.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A long poll takes up to 50 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
-/// A connection that nobody used for so long is made anew.
+/// Idle connections are closed after this time.
 const IDLE: Duration = Duration::from_secs(8);
 
-/// Connections that are kept for the next request.
+/// Client with a pool of connections that are reused.
 pub type HttpPool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A server that was named, and who we are to it.
+/// Address of a server, and the token for it.
 #[derive(Clone, Debug)]
 pub struct RemoteServer {
-    pub place: ServerAddress,
+    pub address: ServerAddress,
     bearer: String,
     client: HttpPool,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug)]
 pub struct ServerUnreachable {
     pub why: String,
-    /// Nothing was sent, so that it may be tried elsewhere.
+    /// True if nothing was sent, so that the request can be tried elsewhere.
     pub unsent: bool,
 }
 
 impl RemoteServer {
-    pub fn new(place: ServerAddress, token: &str) -> Result<Self, Failure> {
-        let client = pool(&place.trust, CONNECT_WITHIN, IDLE)?;
+    /// Builds a client for a server; it connects at the first request.
+    pub fn new(address: ServerAddress, token: &str) -> Result<Self, Failure> {
+        let client = connection_pool(&address.trust, CONNECT_WITHIN, IDLE)?;
         Ok(Self {
-            place,
+            address,
             bearer: format!("Bearer {}", token.trim()),
             client,
         })
     }
 
-    /// Sends one request; the answer's body comes as it is sent.
+    /// Sends one request and returns without waiting for the whole body of the answer.
     pub async fn send(
         &self,
         method: Method,
@@ -67,51 +68,54 @@ impl RemoteServer {
         headers: &[(&str, &str)],
         body: Vec<u8>,
     ) -> Result<Response<Incoming>, ServerUnreachable> {
-        let broken = |why: String, unsent: bool| ServerUnreachable {
-            why: format!("the server at {} {why}", self.place.url),
+        let failed = |why: String, unsent: bool| ServerUnreachable {
+            why: format!("the server at {} {why}", self.address.url),
             unsent,
         };
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.place.url))
+            .uri(format!("{}{path}", self.address.url))
             .header("authorization", &self.bearer);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request
             .body(Full::from(body))
-            .map_err(|error| broken(format!("cannot be asked that: {error}"), true))?;
-        let answered = tokio::time::timeout(ANSWER_WITHIN, self.client.request(request)).await;
-        match answered {
+            .map_err(|error| failed(format!("cannot get this request: {error}"), true))?;
+        let response = tokio::time::timeout(ANSWER_WITHIN, self.client.request(request)).await;
+        match response {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
-                let why = match untrusted(&error) {
+                let why = match certificate_error(&error) {
                     Some(doubt) => format!(
                         "shows a certificate that is not trusted here ({doubt}); name it, or who signed it, with COUNTERSIGN_CERTIFICATE or `certificate` in server.toml"
                     ),
-                    None => format!("cannot be reached: {}", innermost(&error)),
+                    None => format!("cannot be reached: {}", root_cause(&error)),
                 };
-                Err(broken(why, error.is_connect()))
+                Err(failed(why, error.is_connect()))
             }
             Err(_) => {
                 let why = format!("has not answered in {} s", ANSWER_WITHIN.as_secs());
-                Err(broken(why, false))
+                Err(failed(why, false))
             }
         }
     }
 
-    /// The whole of an answer.
-    pub async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ServerUnreachable> {
+    /// Reads the whole body of an answer.
+    pub async fn read_body(
+        &self,
+        response: Response<Incoming>,
+    ) -> Result<Bytes, ServerUnreachable> {
         let body = Limited::new(response.into_body(), ANSWER_MAX).collect();
         let read = tokio::time::timeout(ANSWER_WITHIN, body).await;
-        let broken = |why: String| ServerUnreachable {
-            why: format!("the answer of {} broke off: {why}", self.place.url),
+        let failed = |why: String| ServerUnreachable {
+            why: format!("the answer of {} broke off: {why}", self.address.url),
             unsent: false,
         };
         match read {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) => Err(broken(error.to_string())),
-            Err(_) => Err(broken("it took too long".to_owned())),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed("it took too long".to_owned())),
         }
     }
 }
@@ -119,12 +123,12 @@ impl RemoteServer {
 impl From<ServerUnreachable> for Failure {
     fn from(unreached: ServerUnreachable) -> Self {
         Self::new(ExitKind::Store, unreached.why)
-            .hint("see that it runs and that --server names it; then try again")
+            .hint("check that it runs and that --server has its address; then try again")
     }
 }
 
-/// Connects to whom we believe, over HTTP or HTTPS as the address says.
-pub fn pool(
+/// Builds a client that connects over HTTP or HTTPS, by the address, and checks certificates.
+pub fn connection_pool(
     trust: &ServerTrust,
     connect_within: Duration,
     idle: Duration,
@@ -134,7 +138,7 @@ pub fn pool(
     http.set_nodelay(true);
     http.enforce_http(false);
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(trust::config(trust)?)
+        .with_tls_config(trust::client_config(trust)?)
         .https_or_http()
         .enable_http1()
         .wrap_connector(http);
@@ -144,21 +148,21 @@ pub fn pool(
         .build(connector))
 }
 
-/// What it all came from: the outer errors only say that there was one.
-pub fn innermost(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
+/// Returns the text of the innermost error; the outer ones only say that there was an error.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    last.to_string()
+    cause.to_string()
 }
 
-/// What is wrong with the certificate, where that is what it all came from.
-fn untrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// Returns the fault of the server's certificate if that is the cause of the error.
+fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(tls::Error::InvalidCertificate(doubt)) = error.downcast_ref() {
-            return Some(doubt.to_string());
+        if let Some(tls::Error::InvalidCertificate(fault)) = error.downcast_ref() {
+            return Some(fault.to_string());
         }
         let wrapped = error.downcast_ref::<std::io::Error>();
         let inside = wrapped.and_then(std::io::Error::get_ref);

@@ -1,18 +1,18 @@
-//! The only place that reads the environment and configuration files. Everything else is handed
-//! values.
+//! The only module that reads the environment and configuration files. All other code gets values.
 
+pub mod config_problems;
 pub mod detect;
 pub mod epic_file;
 pub mod file;
-mod keys;
 pub mod layers;
 pub mod logging;
 pub mod notify;
+pub mod renamed_keys;
 pub mod schema;
 pub mod server;
 pub mod terminal;
+pub mod ticket_fields;
 pub mod ticket_file;
-pub mod trouble;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,28 +20,28 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// What the program takes from its surroundings, read once.
+/// Values from flags and the environment, read once.
 #[derive(Clone, Debug)]
 pub struct Environment {
     pub data_dir: PathBuf,
-    /// The person's own, of which agents see nothing but the tools in it.
+    /// Home directory of the person. Agents see nothing of it but the tools in it.
     pub home: Option<PathBuf>,
-    /// `None` where there is no home to look in.
+    /// Configuration file of the person; `None` if there is no home directory.
     pub user_file: Option<PathBuf>,
-    /// A `PostgreSQL` address or a path, instead of the database in the data directory.
+    /// `PostgreSQL` address or path that replaces the database in the data directory.
     pub database: Option<String>,
     /// The person at the terminal, as recorded in decisions.
     pub person: String,
-    /// Where we are spoken for by a server, and as whom we speak to it.
+    /// Address and token of the server, if one is configured.
     pub server: server::ServerSettings,
     pub path: OsString,
-    /// Our own program, to start agents through.
+    /// Path of our own executable; agents are started through it.
     pub program: PathBuf,
-    /// Where the data directory, the database and the person were named.
+    /// Origin of the data directory, the database and the person.
     pub origins: SettingOrigins,
 }
 
-/// `flag`, `environment` or `default`.
+/// Origins of settings: each is `flag`, `environment` or `default`.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingOrigins {
     pub data_dir: &'static str,
@@ -58,6 +58,7 @@ fn origin(by_flag: bool, by_environment: bool) -> &'static str {
 }
 
 impl Environment {
+    /// Reads the environment. Flags win over variables, and those over defaults.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that the others are sent to"
@@ -86,14 +87,17 @@ impl Environment {
             .or_else(|| text("COUNTERSIGN_DATA_DIR").map(PathBuf::from))
             .or_else(|| below("XDG_DATA_HOME", ".local/share").map(|dir| dir.join("countersign")))
             .ok_or_else(|| {
-                Failure::usage("there is no place for data: HOME and XDG_DATA_HOME are not set")
-                    .hint("say where with --data-dir DIR")
+                Failure::usage("no data directory: HOME and XDG_DATA_HOME are not set")
+                    .hint("choose one with --data-dir DIR")
             })?;
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::error(format!("our own program cannot be found: {error}")))?;
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::error(format!(
+                "cannot find the path of the countersign program: {error}"
+            ))
+        })?;
         let user_file =
             below("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("countersign/config.toml"));
-        let told = server::ServerVariables {
+        let variables = server::ServerVariables {
             url: text("COUNTERSIGN_SERVER"),
             token: text("COUNTERSIGN_TOKEN"),
             certificate: text("COUNTERSIGN_CERTIFICATE"),
@@ -101,7 +105,7 @@ impl Environment {
         Ok(Self {
             data_dir: absolute(&data_dir)?,
             home: home.clone(),
-            server: server::find(server, told, user_file.as_deref())?,
+            server: server::resolve(server, variables, user_file.as_deref())?,
             user_file,
             database: database.or_else(|| text("COUNTERSIGN_DATABASE")),
             person: text("COUNTERSIGN_PERSON")
@@ -114,7 +118,7 @@ impl Environment {
         })
     }
 
-    /// Where the store is.
+    /// Returns the address of the store.
     pub fn database(&self) -> String {
         let inside = || {
             self.data_dir
@@ -126,24 +130,24 @@ impl Environment {
     }
 }
 
-/// What this machine is called.
+/// Returns the host name, without characters that do not belong in a worker's name.
 pub fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let name: String = name.chars().filter(|c| sound(*c)).collect();
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name: String = name.chars().filter(|c| is_allowed(*c)).collect();
     if name.is_empty() {
         return "worker".to_owned();
     }
     name
 }
 
-/// Makes a path absolute, without `..`: the sandbox shows directories under their own names, so a path
-/// through a directory that it does not show would lead nowhere inside.
+/// Makes a path absolute, without `..`: the sandbox shows directories under their own names, so a
+/// path through a directory that it does not show would lead nowhere inside.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let fail = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
-    let whole = std::path::absolute(path).map_err(fail)?;
+    let full = std::path::absolute(path).map_err(fail)?;
     let mut plain = PathBuf::new();
-    for part in whole.components() {
+    for part in full.components() {
         match part {
             // The parent of a symbolic link is the parent of its target.
             Component::ParentDir => {
@@ -159,7 +163,8 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(plain)
 }
 
-/// Reads a file of bounded size; `what` says what it is for.
+/// Reads at most `most` + 1 bytes of a file, so that the caller sees when it is too long; `what`
+/// names the file in errors.
 pub fn read_bounded(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, Failure> {
     use std::io::Read;
     let fail = |error: std::io::Error| {
@@ -179,7 +184,7 @@ pub fn read_bounded(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, Fai
     Ok(bytes)
 }
 
-/// Reads the standard input, up to a bound.
+/// Reads at most `most` + 1 bytes of the standard input.
 pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -190,21 +195,21 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The person's editor, as they name it: `VISUAL`, then `EDITOR`.
+/// Returns the person's editor: `VISUAL`, then `EDITOR`.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that the others are sent to"
 )]
 pub fn editor() -> Option<String> {
-    let named = |name: &str| std::env::var(name).ok();
+    let variable = |name: &str| std::env::var(name).ok();
     let set = |line: &String| !line.trim().is_empty();
-    named("VISUAL")
+    variable("VISUAL")
         .filter(set)
-        .or_else(|| named("EDITOR").filter(set))
+        .or_else(|| variable("EDITOR").filter(set))
 }
 
-/// Whether the person's own git configuration puts hooks elsewhere.
-pub fn hooks_are_elsewhere(home: &Path) -> bool {
+/// Tells whether the person's own git configuration sets `core.hooksPath`.
+pub fn has_custom_hooks_path(home: &Path) -> bool {
     let files = [".gitconfig", ".config/git/config"];
     files.iter().any(|name| {
         let text = std::fs::read_to_string(home.join(name)).unwrap_or_default();
@@ -212,18 +217,18 @@ pub fn hooks_are_elsewhere(home: &Path) -> bool {
     })
 }
 
-/// What an agent is passed of the environment: what is set of these, and nothing else.
+/// Returns those of the named variables that are set and not empty. An agent gets no others.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that the others are sent to"
 )]
-pub fn passed_on<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsString, OsString)> {
+pub fn inherited_variables<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsString, OsString)> {
     let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
     set.filter(|(_, value): &(OsString, OsString)| !value.is_empty())
         .collect()
 }
 
-/// The environment as it is: a scripted agent takes its part from it.
+/// Returns the whole environment, from which a scripted agent takes its part.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that the others are sent to"

@@ -1,4 +1,5 @@
-//! The command line: words in, one operation, words out. The only place that prints.
+//! Command line: parses the arguments, calls one operation and prints its result. No other crate
+//! prints or exits.
 
 mod agent;
 mod choices;
@@ -12,7 +13,7 @@ mod escalation;
 mod examples;
 mod export;
 mod findings;
-mod hidden;
+mod hidden_verbs;
 mod hook;
 mod import;
 mod init;
@@ -24,13 +25,13 @@ mod manual;
 mod out;
 mod paint;
 mod progress;
+mod progress_output;
 mod prompt;
 mod queue;
 mod review;
 mod run;
 mod serve;
 mod status;
-mod story;
 mod syntax;
 mod ticket;
 mod token;
@@ -47,7 +48,7 @@ use tokio::sync::OnceCell;
 use app::failure::{ExitKind, Failure};
 use app::operations::App;
 use app::operations::questions::Question;
-use app::operations::workers::Workplace;
+use app::operations::workers::WorkerContext;
 use app::remote::{self, RemoteServer};
 use app::settings::Environment;
 use app::settings::logging::LogVariables;
@@ -62,19 +63,20 @@ use out::Out;
 #[derive(Debug, Parser)]
 #[command(name = "countersign", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Args {
-    /// Work as if started in DIR.
+    /// Run as if started in DIR.
     #[arg(short = 'C', value_name = "DIR", global = true, default_value = ".")]
     directory: PathBuf,
-    /// Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`].
+    /// Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`].
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
-    /// A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data directory.
+    /// `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
+    /// directory.
     #[arg(long, value_name = "URL|FILE", global = true)]
     database: Option<String>,
-    /// A server (https://name:port) to ask instead of this machine's own store; `none` for that.
+    /// Server (https://name:port) to use instead of the local store; `none` uses the local store.
     #[arg(long, value_name = "URL", global = true)]
     server: Option<String>,
-    /// Answer in JSON.
+    /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -87,74 +89,75 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person decides ·
 5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130 interrupted
 
-Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer that sees it.";
+Try `countersign demo`: a temporary repository, a builder that makes a mistake, a reviewer that finds it.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Watch one ticket go through build, check, review, rework and merge, in a throw-away repository.
+    /// Watch a ticket go through build, check, review, rework and merge in a temporary repository.
     Demo(demo::Args),
-    /// Look at this project and write a first countersign.toml.
+    /// Detect this project's language, checks and agents, and write a first countersign.toml.
     Init(init::Args),
-    /// Take a ticket from its description to a countersigned commit, in this repository.
+    /// Run a ticket in this repository, from its description to a countersigned commit.
     Run(run::Args),
-    /// Review any change without a ticket: a branch, a range, what is staged, a patch.
+    /// Review a change without a ticket: a branch, a range, staged changes or a patch.
     Review(review::Args),
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
-    /// Jobs and tasks: what waits, what is in hand, what is no longer wanted.
+    /// List and cancel jobs and tasks, and limit providers.
     #[command(subcommand)]
     Queue(queue::Verb),
-    /// Tickets that belong together.
+    /// List, show and sign epics: tickets that belong together.
     #[command(subcommand)]
     Epic(epic::Verb),
-    /// What is going on: tickets by stage, who waits for whom.
+    /// Show tickets by stage and what they wait for.
     Status,
-    /// A live view: tickets by stage, who works on what, findings in the diff, escalations to settle.
+    /// Open the live view: tickets, running work, findings in the diff, escalations to resolve.
     Watch(watch::Args),
-    /// What has happened, told in sentences.
+    /// Show the log of events, in sentences.
     Log(log::Args),
-    /// Tickets that wait for a person.
+    /// List, show and resolve tickets that wait for a person.
     #[command(subcommand)]
     Escalation(escalation::Verb),
     /// Read, convert, track and score review texts.
     #[command(subcommand)]
     Findings(findings::Verb),
-    /// Tickets in other systems' forms.
+    /// Export tickets in formats of other systems.
     Export(export::Args),
-    /// What is found most, who is right how often, what it costs, and which rules would help.
+    /// Show frequent findings, reviewer accuracy, cost, and rules that would help.
     Insights {
         #[command(subcommand)]
         verb: Option<insights::Verb>,
     },
-    /// Take over tickets from other systems' files.
+    /// Import tickets from files of other systems.
     Import(import::Args),
-    /// What is configured, where each value comes from, and what is wrong with it.
+    /// Show the configuration, the source of each value, and mistakes in it.
     #[command(subcommand)]
     Config(config::Verb),
-    /// A git hook that reviews what is about to be pushed.
+    /// Install a git hook that reviews commits before they are pushed.
     #[command(subcommand)]
     Hook(hook::Verb),
-    /// Completions for your shell.
+    /// Print completions for your shell.
     #[command(after_help = manual::COMPLETIONS_HELP)]
     Completions(manual::CompletionsArgs),
-    /// Manual pages.
+    /// Print or write manual pages.
     #[command(after_help = manual::MAN_HELP)]
     Man(manual::ManArgs),
-    /// The agents that are here, and ready files for theirs.
+    /// List the agent CLIs on this machine, and install agent files for Claude Code.
     #[command(subcommand)]
     Agent(agent::Verb),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
-    /// Take up jobs from the queues, on any machine that reaches the server or the database.
+    /// Run jobs from the queues, on any machine that reaches the server or the database.
     Worker(worker::Args),
-    /// Speak MCP on the standard input and output, for the agent whose token is in `COUNTERSIGN_TOKEN`:
-    /// a bridge to the server that runs, or alone where none does.
+    /// Serve MCP over standard input and output for the agent whose token is in
+    /// `COUNTERSIGN_TOKEN`. Forwards to the running server, or serves from the local store if none
+    /// runs.
     Mcp,
-    /// Who may speak: tokens for agents, people and programs.
+    /// Create, list, rotate and revoke tokens for agents, people and programs.
     #[command(subcommand)]
     Token(token::Verb),
-    /// Is everything in order here?
+    /// Check that this machine and project are ready, and say how to fix what is not.
     Doctor(doctor::Args),
     #[command(hide = true)]
     Reference,
@@ -169,8 +172,8 @@ impl Verb {
         }
     }
 
-    /// Whether it has questions that a server answers.
-    fn may_ask(&self) -> bool {
+    /// Whether a server can answer this command.
+    fn can_use_server(&self) -> bool {
         matches!(
             self,
             Self::Ticket(_)
@@ -189,136 +192,140 @@ impl Verb {
     }
 }
 
-fn only_here(url: &str) -> Failure {
+fn local_only_error(url: &str) -> Failure {
     Failure::usage(format!(
-        "this is done on a machine itself, and {url} is to be asked"
+        "this command works only on the local store, but the server {url} is set"
     ))
-    .hint("run it there, or say `--server none` for this machine's own store")
+    .hint("run it on the server's machine, or use the local store with `--server none`")
 }
 
-/// Where a verb works: the directory, the form of its answer, and how to get at the store.
+/// Context of a command: its directory, its output, its environment, and the store or server.
 #[derive(Debug)]
 struct Context {
     directory: PathBuf,
     out: Out,
-    surroundings: Environment,
-    /// Opened when it is first needed.
-    office: OnceCell<App>,
+    environment: Environment,
+    /// Opened on first use.
+    app: OnceCell<App>,
     server: OnceCell<RemoteServer>,
 }
 
 impl Context {
-    fn new(directory: PathBuf, out: Out, surroundings: Environment) -> Self {
+    fn new(directory: PathBuf, out: Out, environment: Environment) -> Self {
         Self {
             directory,
             out,
-            surroundings,
-            office: OnceCell::new(),
+            environment,
+            app: OnceCell::new(),
             server: OnceCell::new(),
         }
     }
 
-    /// The same desktop, whose answers are JSON where that is asked for in another way.
-    fn answering(&self, json: bool) -> Self {
+    /// Returns the same context with JSON output if `json` is set.
+    fn with_json(&self, json: bool) -> Self {
         let out = if json {
             Out::new(true)
         } else {
             self.out.clone()
         };
-        Self::new(self.directory.clone(), out, self.surroundings.clone())
+        Self::new(self.directory.clone(), out, self.environment.clone())
     }
 
-    /// This machine's own store; not where a server was named to be asked instead.
-    async fn office(&self) -> Result<App, Failure> {
-        if let Some(place) = &self.surroundings.server.place {
-            return Err(only_here(&place.url));
+    /// Opens the local store. Fails if a server is set.
+    async fn open_app(&self) -> Result<App, Failure> {
+        if let Some(address) = &self.environment.server.address {
+            return Err(local_only_error(&address.url));
         }
         let open = async || {
-            let office = App::open(self.surroundings.clone()).await?;
-            if let Some(remark) = &office.remark {
-                self.out.remark(remark);
+            let app = App::open(self.environment.clone()).await?;
+            if let Some(note) = &app.data_dir_note {
+                self.out.note(note);
             }
-            Ok(office)
+            Ok(app)
         };
-        self.office.get_or_try_init(open).await.cloned()
+        self.app.get_or_try_init(open).await.cloned()
     }
 
-    /// The same for a worker, which can have its tickets on a server.
-    async fn workplace(&self) -> Result<Workplace, Failure> {
-        match &self.surroundings.server.place {
-            Some(place) => remote::workplace(self.open(place)?, self.surroundings.clone()).await,
-            None => Ok(Workplace::of(self.office().await?)),
+    /// Opens the coordinator of a worker: the server if one is set, else the local store.
+    async fn workplace(&self) -> Result<WorkerContext, Failure> {
+        match &self.environment.server.address {
+            Some(address) => {
+                remote::workplace(self.connect(address)?, self.environment.clone()).await
+            }
+            None => Ok(WorkerContext::of(self.open_app().await?)),
         }
     }
 
-    /// Asks the server that was named, or this machine's own store.
+    /// Sends a question to the server if one is set, else answers it from the local store.
     async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Failure> {
-        match &self.surroundings.server.place {
-            Some(place) => {
-                let open = async || self.open(place);
+        match &self.environment.server.address {
+            Some(address) => {
+                let open = async || self.connect(address);
                 let server = self.server.get_or_try_init(open).await?;
                 server.ask(&question).await
             }
-            None => question.answer(&self.office().await?).await,
+            None => question.answer(&self.open_app().await?).await,
         }
     }
 
-    fn open(&self, place: &ServerAddress) -> Result<RemoteServer, Failure> {
-        let token = self.surroundings.server.token.as_deref().ok_or_else(|| {
-            Failure::usage(format!("{} does not know you: no token is set", place.url))
-                .hint("put it into COUNTERSIGN_TOKEN, or into server.toml beside your config.toml")
-                .hint("an administrator makes one: `countersign token create --agent NAME --role human`")
+    fn connect(&self, address: &ServerAddress) -> Result<RemoteServer, Failure> {
+        let token = self.environment.server.token.as_deref().ok_or_else(|| {
+            Failure::usage(format!("no token is set for {}", address.url))
+                .hint("set COUNTERSIGN_TOKEN, or add the token to server.toml next to your config.toml")
+                .hint("an administrator creates one: `countersign token create --agent NAME --role human`")
         })?;
-        RemoteServer::new(place.clone(), token)
+        RemoteServer::new(address.clone(), token)
     }
 }
 
-pub fn main(words: Vec<OsString>) -> ExitKind {
-    if let Some(done) = hidden::perform(&words) {
-        return ended(done, &Out::new(false));
+pub fn main(args_os: Vec<OsString>) -> ExitKind {
+    if let Some(result) = hidden_verbs::perform(&args_os) {
+        return report_outcome(result, &Out::new(false));
     }
-    let json = words.iter().any(|word| word == "--json");
-    let args = match parse(words) {
+    let json = args_os.iter().any(|word| word == "--json");
+    let args = match parse(args_os) {
         Ok(args) => args,
-        Err(error) => return out::usage(&error, json),
+        Err(error) => return out::report_usage(&error, json),
     };
     let out = Out::new(args.json);
-    ended(start(args, &out), &out)
+    report_outcome(start(args, &out), &out)
 }
 
-fn ended(done: Result<ExitKind, Failure>, out: &Out) -> ExitKind {
-    done.unwrap_or_else(|failure| {
+fn report_outcome(result: Result<ExitKind, Failure>, out: &Out) -> ExitKind {
+    result.unwrap_or_else(|failure| {
         out.failure(&failure);
         failure.exit
     })
 }
 
-fn parse(words: Vec<OsString>) -> Result<Args, clap::Error> {
-    let matches = examples::command().try_get_matches_from(words)?;
+fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
+    let matches = examples::command().try_get_matches_from(arguments)?;
     Args::from_arg_matches(&matches)
 }
 
 fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
     match args.verb {
-        // These tell about the program itself: no store, and no home is needed.
+        // These describe the program itself and need neither a store nor a home directory.
         Verb::Completions(args) => Ok(manual::completions(&args)),
         Verb::Man(args) => manual::man(&args, out),
         Verb::Reference => Ok(manual::reference()),
         verb => {
-            let surroundings = Environment::read(args.data_dir, args.database, args.server)?;
-            let desktop = Context::new(args.directory, out.clone(), surroundings);
-            let server = &desktop.surroundings.server;
-            if let (true, Some(place), false) = (server.by_flag, &server.place, verb.may_ask()) {
-                return Err(only_here(&place.url));
+            let environment = Environment::read(args.data_dir, args.database, args.server)?;
+            let context = Context::new(args.directory, out.clone(), environment);
+            let server = &context.environment.server;
+            if let (true, Some(address), false) =
+                (server.by_flag, &server.address, verb.can_use_server())
+            {
+                return Err(local_only_error(&address.url));
             }
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .worker_threads(2)
                 .build()
-                .map_err(|error| Failure::error(format!("no threads to be had: {error}")))?;
+                .map_err(|error| Failure::error(format!("could not start threads: {error}")))?;
             let (verbosity, variables) = (verb.verbosity(), LogVariables::read());
             let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
-            let exit = runtime.block_on(perform(verb, &desktop));
+            let exit = runtime.block_on(perform(verb, &context));
             logging.finish();
             runtime.shutdown_background();
             exit
@@ -326,31 +333,31 @@ fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
     }
 }
 
-async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::Demo(args) => demo::perform(args, desktop).await,
-        Verb::Init(args) => init::perform(args, desktop).await,
-        Verb::Run(args) => Box::pin(run::perform(args, desktop)).await,
-        Verb::Review(args) => Box::pin(review::perform(args, desktop)).await,
-        Verb::Ticket(verb) => ticket::perform(verb, desktop).await,
-        Verb::Queue(verb) => queue::perform(verb, desktop).await,
-        Verb::Epic(verb) => epic::perform(verb, desktop).await,
-        Verb::Insights { verb } => insights::perform(verb, desktop).await,
-        Verb::Import(args) => import::perform(args, desktop).await,
-        Verb::Status => status::perform(desktop).await,
-        Verb::Watch(args) => Box::pin(watch::perform(args, desktop)).await,
-        Verb::Log(args) => log::perform(args, desktop).await,
-        Verb::Escalation(verb) => escalation::perform(verb, desktop).await,
-        Verb::Findings(verb) => findings::perform(verb, desktop).await,
-        Verb::Export(args) => export::perform(args, desktop).await,
-        Verb::Config(verb) => config::perform(verb, desktop).await,
-        Verb::Agent(verb) => agent::perform(verb, desktop).await,
-        Verb::Hook(verb) => hook::perform(verb, desktop).await,
-        Verb::Serve(args) => serve::perform(args, desktop).await,
-        Verb::Worker(args) => Box::pin(worker::perform(args, desktop)).await,
-        Verb::Mcp => serve::over_stdio(desktop).await,
-        Verb::Token(verb) => token::perform(verb, desktop).await,
-        Verb::Doctor(args) => doctor::perform(args, desktop).await,
+        Verb::Demo(args) => demo::perform(args, context).await,
+        Verb::Init(args) => init::perform(args, context).await,
+        Verb::Run(args) => Box::pin(run::perform(args, context)).await,
+        Verb::Review(args) => Box::pin(review::perform(args, context)).await,
+        Verb::Ticket(verb) => ticket::perform(verb, context).await,
+        Verb::Queue(verb) => queue::perform(verb, context).await,
+        Verb::Epic(verb) => epic::perform(verb, context).await,
+        Verb::Insights { verb } => insights::perform(verb, context).await,
+        Verb::Import(args) => import::perform(args, context).await,
+        Verb::Status => status::perform(context).await,
+        Verb::Watch(args) => Box::pin(watch::perform(args, context)).await,
+        Verb::Log(args) => log::perform(args, context).await,
+        Verb::Escalation(verb) => escalation::perform(verb, context).await,
+        Verb::Findings(verb) => findings::perform(verb, context).await,
+        Verb::Export(args) => export::perform(args, context).await,
+        Verb::Config(verb) => config::perform(verb, context).await,
+        Verb::Agent(verb) => agent::perform(verb, context).await,
+        Verb::Hook(verb) => hook::perform(verb, context).await,
+        Verb::Serve(args) => serve::perform(args, context).await,
+        Verb::Worker(args) => Box::pin(worker::perform(args, context)).await,
+        Verb::Mcp => serve::run_mcp_stdio(context).await,
+        Verb::Token(verb) => token::perform(verb, context).await,
+        Verb::Doctor(args) => doctor::perform(args, context).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(ExitKind::Usage),
     }
 }

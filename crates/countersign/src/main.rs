@@ -1,4 +1,4 @@
-//! Talks: the command line and what it wires up. Countersign runs coding agents in a loop until an
+//! The `countersign` program: the command line. Countersign runs coding agents in a loop until an
 //! independent reviewer countersigns the exact commit, or a person decides.
 
 mod cli;

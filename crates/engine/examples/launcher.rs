@@ -1,5 +1,5 @@
-//! The smallest program with the engine's hidden verbs; the crate's tests put it
-//! in front of what they run, as the real binary does with itself.
+//! The smallest program with the engine's hidden verbs. The crate's tests use it as their
+//! launcher, as the real binary uses itself.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let failed = match verb.to_str() {
-        Some("hold") => process::hold(args)
+        Some("hold") => process::exec_tied_to_parent(args)
             .map(drop)
             .err()
             .map(|error| error.to_string()),
-        Some("confine") => match sandbox::confine(args) {
+        Some("confine") => match sandbox::run_confined(args) {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Some(error.to_string()),
         },
-        Some("confined") => match sandbox::confined(args) {
+        Some("confined") => match sandbox::run_inside(args) {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Some(error.to_string()),
         },
@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the environment is this program's to read"
+    reason = "this program may read its environment"
 )]
 async fn play(args: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     let [script] = args else {
@@ -55,21 +55,21 @@ async fn play(args: &[OsString]) -> Result<u8, Box<dyn std::error::Error>> {
     };
     let env: BTreeMap<String, String> = std::env::vars().collect();
     let dir = std::env::current_dir()?;
-    Ok(scripted::play(Path::new(script), &env, &dir, &mut std::io::stdout()).await?)
+    Ok(scripted::play_script(Path::new(script), &env, &dir, &mut std::io::stdout()).await?)
 }
 
-/// `host DATA-DIR SCRIPT`: runs a shell script the way Countersign runs an agent.
+/// Implements `host DATA-DIR SCRIPT`: runs a shell script as Countersign runs an agent.
 async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
     let [data_dir, script] = args else {
         return Err("use: host DATA-DIR SCRIPT".into());
     };
     process::adopt_orphans()?;
     let data_dir = Path::new(data_dir);
-    let launcher = Some(Launcher::hold(&std::env::current_exe()?));
+    let launcher = Some(Launcher::tied_to_us(&std::env::current_exe()?));
     let host = ProcessHost {
         data_dir: data_dir.to_owned(),
         launcher,
-        adopts: true,
+        adopts_orphans: true,
     };
     let spec = ProcessSpec {
         run_id: RunId::new("hosted")?,
@@ -78,14 +78,14 @@ async fn host(args: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: data_dir.to_owned(),
         stdin: Vec::new(),
-        converses: false,
+        keeps_stdin_open: false,
         transcript: data_dir.join("transcript"),
         limits: ProcessLimits {
             term_grace: Duration::from_millis(100),
             ..ProcessLimits::default()
         },
-        allotment: None,
-        confinement: None,
+        disk_quota: None,
+        sandbox: None,
     };
     host.run(spec, drop, StopSignal::never()).await?;
     Ok(())

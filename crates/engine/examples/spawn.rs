@@ -1,5 +1,5 @@
-//! What it costs to be confined: the same program that does nothing, bare, held, and on every rung
-//! that this machine has, in turns, in one run. Prints medians.
+//! Measures the cost of the sandbox: runs a program that does nothing, bare, held, and in every
+//! sandbox level of this machine, in turns. Prints medians.
 //!
 //!     cargo run --release -p countersign-engine --example spawn [REPEATS]
 #![expect(
@@ -21,9 +21,9 @@ fn main() -> Result<ExitCode, Failed> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = args.first().and_then(|verb| verb.to_str());
     match verb {
-        Some("hold") => match engine::process::hold(&args[1..])? {},
-        Some("confine") => return Ok(sandbox::confine(&args[1..])?.into()),
-        Some("confined") => return Ok(sandbox::confined(&args[1..])?.into()),
+        Some("hold") => match engine::process::exec_tied_to_parent(&args[1..])? {},
+        Some("confine") => return Ok(sandbox::run_confined(&args[1..])?.into()),
+        Some("confined") => return Ok(sandbox::run_inside(&args[1..])?.into()),
         _ => {}
     }
     let repeats = verb.and_then(|word| word.parse().ok()).unwrap_or(100);
@@ -35,11 +35,11 @@ fn main() -> Result<ExitCode, Failed> {
         Ok(_) => ways.push(plain),
         Err(error) => println!("skipped: {}: {error}", plain.name),
     }
-    for rung in SandboxLevel::ALL {
-        let way = Way::confined(&exe, dir.path(), rung)?;
+    for level in SandboxLevel::ALL {
+        let way = Way::confined(&exe, dir.path(), level)?;
         match way.time() {
             Ok(_) => ways.push(way),
-            Err(error) => println!("skipped: {rung}: {error}"),
+            Err(error) => println!("skipped: {level}: {error}"),
         }
     }
     let mut taken = vec![Vec::new(); ways.len()];
@@ -48,7 +48,7 @@ fn main() -> Result<ExitCode, Failed> {
             times.push(way.time()?);
         }
     }
-    println!("{repeats} spawns each, in turns; median, and the 95th of a hundred");
+    println!("{repeats} spawns each, in turns; median and 95th percentile");
     for (way, times) in ways.iter().zip(&mut taken) {
         times.sort();
         let at = |part: usize| times[(times.len() - 1) * part / 100];
@@ -72,7 +72,7 @@ impl Way {
         }
     }
 
-    /// Bubblewrap as its manual shows it: the machine's root, read-only.
+    /// Bubblewrap as in its manual: the machine's root, read-only.
     fn plain_bubblewrap() -> Self {
         let flags = "--unshare-user --unshare-pid --unshare-ipc --die-with-parent --cap-drop ALL \
                      --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --tmpfs /run --";
@@ -95,19 +95,19 @@ impl Way {
         }
     }
 
-    fn confined(exe: &Path, dir: &Path, rung: SandboxLevel) -> Result<Self, Failed> {
-        let dir = dir.join(rung.as_str());
+    fn confined(exe: &Path, dir: &Path, level: SandboxLevel) -> Result<Self, Failed> {
+        let dir = dir.join(level.as_str());
         let (own, checkout) = (dir.join("own"), dir.join("checkout"));
         std::fs::create_dir_all(&own)?;
         std::fs::create_dir_all(&checkout)?;
-        let mut ward = SandboxProfile::new(rung, None, &"/usr/bin:/bin".into(), &[], &[]);
-        ward.read.push(exe.to_owned());
-        let confinement = ward.confine(RunMounts {
+        let mut profile = SandboxProfile::new(level, None, &"/usr/bin:/bin".into(), &[], &[]);
+        profile.read.push(exe.to_owned());
+        let confinement = profile.sandbox_for(RunMounts {
             read: vec![checkout],
             write: vec![own],
-            shut: Vec::new(),
-            layered: Vec::new(),
-            lent: Vec::new(),
+            read_only: Vec::new(),
+            overlays: Vec::new(),
+            credentials: Vec::new(),
             network: SandboxNetwork::On,
             metadata: false,
             proof: dir.join("sandbox/proof.json"),
@@ -122,7 +122,7 @@ impl Way {
             "--".into(),
         ];
         Ok(Self {
-            name: rung.to_string(),
+            name: level.to_string(),
             words: words.into_iter().chain(Self::bare().words).collect(),
             confinement: Some(confinement),
         })
@@ -140,13 +140,13 @@ impl Way {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .status()?;
-        let taken = began.elapsed();
+        let elapsed = began.elapsed();
         if !status.success() {
             return Err(format!("{status}").into());
         }
         if let Some(confinement) = &self.confinement {
-            confinement.proven()?;
+            confinement.read_proof()?;
         }
-        Ok(taken)
+        Ok(elapsed)
     }
 }

@@ -1,9 +1,9 @@
-//! What goes on while a job runs, told to whoever watches: an agent that began, spoke, used a tool,
-//! spent money or ended; a check that began or ended.
+//! Live activity of a job for progress listeners: an agent started, spoke, used a tool, spent money
+//! or ended; a check started or ended.
 //!
-//! Only for eyes: nothing is decided by it and nothing of it is stored; the transcript has it all.
-//! It refuses to flood: words are cleaned and cut short, and a run that says more than a person can
-//! follow is told of in part, while its sums stay right.
+//! This is for display only: nothing is decided by it and nothing of it is stored; the transcript
+//! has everything. It never floods a listener: texts are cleaned and shortened, and only a part of
+//! a very active run is reported, while its sums stay right.
 
 use std::sync::Arc;
 
@@ -12,56 +12,58 @@ use flow::{TicketId, Time};
 use crate::agent::{AgentEvent, AgentUsage};
 use crate::coordinator::ProgressListener;
 
-/// How much of its words an activity carries.
+/// Maximum length of the detail of an activity.
 pub const DETAIL_CHARS_MAX: usize = 200;
-/// How many activities of one run are told within a second; the rest only counts.
+/// Maximum number of activities reported per second of a run; the rest only counts towards the
+/// sums.
 pub const PER_SECOND_MAX: u32 = 20;
-/// How much of a text is looked at for its words.
+/// Maximum length of a text that is processed for its detail.
 const LOOKED_AT_CHARS_MAX: usize = 2_000;
 
-/// A sign of life from a job.
+/// An activity of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
     pub ticket: TicketId,
-    /// The job's number in its ticket.
+    /// Serial of the job in its ticket.
     pub job: u32,
     pub round: u32,
     /// `build`, `review`, `verify`, or `check`.
     pub role: &'static str,
-    /// The agent's name, or the check's.
+    /// Name of the agent or the check.
     pub name: String,
     pub sign: ActivityKind,
-    /// One line without control characters, at most [`DETAIL_CHARS_MAX`] and a mark of the cut.
+    /// One line without control characters, at most [`DETAIL_CHARS_MAX`] long plus a mark if it was
+    /// cut.
     pub detail: String,
-    /// What the agent has told of its spending so far in this run.
+    /// Usage that the agent has reported so far in this run.
     pub usage: AgentUsage,
     pub at: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityKind {
-    /// The detail is the model, where it is known.
+    /// Started. The detail is the model, if known.
     Began,
     Said,
-    /// The detail is the tool, and what with.
+    /// Used a tool. The detail is the tool and its argument.
     Used,
-    /// It was not let use a tool.
+    /// Was refused a tool.
     Denied,
     Spent,
-    /// No quota, no right, no tools of ours, or a failure of its own.
-    Troubled,
-    /// The detail is how.
+    /// Has a problem: no quota, no login, no connection to our tools, or a failure of its own.
+    Problem,
+    /// Ended. The detail is how.
     Ended,
 }
 
-/// Makes activities out of one run's events.
+/// Converts the events of one run to activities.
 #[derive(Debug)]
 pub struct Observer {
-    /// What all of the run's activities have in common.
+    /// Fields that all activities of the run share.
     pattern: Activity,
     clock: fn() -> Time,
-    witness: Option<Arc<dyn ProgressListener>>,
-    /// What it is saying, where that comes in pieces.
+    listener: Option<Arc<dyn ProgressListener>>,
+    /// Current line of an agent that writes in pieces.
     saying: String,
     second: i64,
     told_in_second: u32,
@@ -71,53 +73,57 @@ impl Observer {
     pub fn new(
         pattern: Activity,
         clock: fn() -> Time,
-        witness: Option<Arc<dyn ProgressListener>>,
+        listener: Option<Arc<dyn ProgressListener>>,
     ) -> Self {
         Self {
             pattern,
             clock,
-            witness,
+            listener,
             saying: String::new(),
             second: 0,
             told_in_second: 0,
         }
     }
 
-    pub fn began(&self) {
-        self.tell(ActivityKind::Began, "");
+    /// Reports that the run started.
+    pub fn report_start(&self) {
+        self.emit(ActivityKind::Began, "");
     }
 
-    /// What the agent has told of its spending so far.
+    /// Returns the usage that the agent has reported so far.
     pub fn usage(&self) -> AgentUsage {
         self.pattern.usage
     }
 
-    pub fn ended(mut self, how: &str, usage: AgentUsage) {
+    /// Reports that the run ended, with its final usage.
+    pub fn report_end(mut self, how: &str, usage: AgentUsage) {
         self.pattern.usage = usage;
-        self.tell(ActivityKind::Ended, how);
+        self.emit(ActivityKind::Ended, how);
     }
 
-    pub fn see(&mut self, event: &AgentEvent) {
+    /// Adds up the usage of an event, and reports it unless the run is too active.
+    pub fn on_event(&mut self, event: &AgentEvent) {
         if let AgentEvent::Spent { usage, .. } = event {
             self.pattern.usage = self.pattern.usage.plus(*usage);
         }
-        if !self.has_room() {
+        if !self.is_within_rate() {
             return;
         }
-        if let AgentEvent::Wrote { text } = event {
+        if let AgentEvent::SaidPart { text } = event {
             self.saying.push_str(last_chars(text, LOOKED_AT_CHARS_MAX));
-            let kept = last_chars(&self.saying, LOOKED_AT_CHARS_MAX).to_owned();
-            self.saying = kept;
+            let tail = last_chars(&self.saying, LOOKED_AT_CHARS_MAX).to_owned();
+            self.saying = tail;
             let line = last_line(&self.saying).to_owned();
-            return self.tell(ActivityKind::Said, &line);
+            return self.emit(ActivityKind::Said, &line);
         }
         self.saying.clear();
-        if let Some((sign, detail)) = read(event) {
-            self.tell(sign, &detail);
+        if let Some((sign, detail)) = describe_event(event) {
+            self.emit(sign, &detail);
         }
     }
 
-    fn has_room(&mut self) -> bool {
+    /// Counts an activity, and returns whether it is still within the limit per second.
+    fn is_within_rate(&mut self) -> bool {
         let second = (self.clock)().0.div_euclid(1000);
         if second != self.second {
             (self.second, self.told_in_second) = (second, 0);
@@ -126,47 +132,48 @@ impl Observer {
         self.told_in_second <= PER_SECOND_MAX
     }
 
-    fn tell(&self, sign: ActivityKind, detail: &str) {
-        let Some(witness) = &self.witness else {
+    fn emit(&self, sign: ActivityKind, detail: &str) {
+        let Some(listener) = &self.listener else {
             return;
         };
-        let looked_at = first_chars(detail, LOOKED_AT_CHARS_MAX);
-        witness.see(Activity {
+        let start = first_chars(detail, LOOKED_AT_CHARS_MAX);
+        listener.on_activity(Activity {
             sign,
-            detail: findings::shorten(&findings::one_line(looked_at), DETAIL_CHARS_MAX),
+            detail: findings::shorten(&findings::one_line(start), DETAIL_CHARS_MAX),
             at: (self.clock)(),
             ..self.pattern.clone()
         });
     }
 }
 
-fn read(event: &AgentEvent) -> Option<(ActivityKind, String)> {
+/// Returns the kind and detail of an event; `None` for events that are not shown.
+fn describe_event(event: &AgentEvent) -> Option<(ActivityKind, String)> {
     Some(match event {
         AgentEvent::Started { model, .. } => {
             (ActivityKind::Began, model.clone().unwrap_or_default())
         }
-        AgentEvent::Said { text } | AgentEvent::Wrote { text } | AgentEvent::Answered { text } => {
-            (ActivityKind::Said, last_line(text).to_owned())
-        }
-        AgentEvent::Used { tool, detail } => (
+        AgentEvent::Said { text }
+        | AgentEvent::SaidPart { text }
+        | AgentEvent::Answered { text } => (ActivityKind::Said, last_line(text).to_owned()),
+        AgentEvent::ToolUsed { tool, detail } => (
             ActivityKind::Used,
             format!("{tool} {}", first_chars(detail, LOOKED_AT_CHARS_MAX)),
         ),
         AgentEvent::Denied { tool } => (ActivityKind::Denied, tool.clone()),
         AgentEvent::Spent { model, .. } => (ActivityKind::Spent, model.clone().unwrap_or_default()),
-        AgentEvent::OutOfQuota { .. } => (ActivityKind::Troubled, "out of quota".to_owned()),
-        AgentEvent::Barred { message }
+        AgentEvent::OutOfQuota { .. } => (ActivityKind::Problem, "out of quota".to_owned()),
+        AgentEvent::ActionRequired { message }
         | AgentEvent::OverBudget { message }
-        | AgentEvent::Failed { message } => (ActivityKind::Troubled, message.clone()),
-        AgentEvent::Unconnected { why } => (
-            ActivityKind::Troubled,
+        | AgentEvent::Failed { message } => (ActivityKind::Problem, message.clone()),
+        AgentEvent::McpUnavailable { why } => (
+            ActivityKind::Problem,
             format!("works without Countersign's tools: {why}"),
         ),
-        AgentEvent::Turned { .. } | AgentEvent::Finished => return None,
+        AgentEvent::TurnCount { .. } | AgentEvent::Finished => return None,
     })
 }
 
-/// The last line that says anything.
+/// Returns the last line that is not empty.
 fn last_line(text: &str) -> &str {
     let tail = last_chars(text, LOOKED_AT_CHARS_MAX);
     let mut lines = tail.lines().rev();
@@ -210,27 +217,27 @@ mod tests {
     struct Notes(Mutex<Vec<Activity>>);
 
     impl ProgressListener for Notes {
-        fn hear(&self, _: ProgressUpdate) {}
+        fn on_update(&self, _: ProgressUpdate) {}
 
-        fn see(&self, activity: Activity) {
+        fn on_activity(&self, activity: Activity) {
             self.0.lock().unwrap().push(activity);
         }
     }
 
-    /// What is told of these events, all within one second.
+    /// Returns the activities reported for these events, all within one second.
     fn told(events: &[AgentEvent]) -> Vec<Activity> {
         let notes = Arc::new(Notes::default());
         let mut observer = Observer::new(pattern(), || Time(5_000), Some(notes.clone()));
         for event in events {
-            observer.see(event);
+            observer.on_event(event);
         }
         let spent = observer.pattern.usage;
-        observer.ended("exit code 0", spent);
+        observer.report_end("exit code 0", spent);
         std::mem::take(&mut *notes.0.lock().unwrap())
     }
 
     fn wrote(text: &str) -> AgentEvent {
-        AgentEvent::Wrote {
+        AgentEvent::SaidPart {
             text: text.to_owned(),
         }
     }
@@ -246,7 +253,7 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_line_that_is_being_said() {
-        let tool = AgentEvent::Used {
+        let tool = AgentEvent::ToolUsed {
             tool: "Bash".to_owned(),
             detail: "cargo test".to_owned(),
         };

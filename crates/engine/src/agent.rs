@@ -1,16 +1,15 @@
-//! Runs an agent on a brief in a directory, and reads what it answers.
+//! Runs an agent with a brief in a directory and reads its answer.
 //!
-//! An adapter is what differs between agents: arguments, environment, and a pure
-//! function from a line of output to an event. Everything else is here, once. It
-//! refuses to know what the work is for: it takes a brief and a directory, and
-//! hands back what was said, what it cost and how it ended. What an agent wrote
-//! is untrusted text, and is neither believed nor cleaned here.
+//! An adapter holds the differences between agents: arguments, environment, and a pure function
+//! from a line of output to events. Everything else is shared and here. The module does not know
+//! the purpose of the work: it takes a brief and a directory, and returns the answer, the cost and
+//! the exit. The text of an agent is untrusted; it is neither believed nor cleaned here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heard::AgentOutput;
+use output::AgentOutput;
 
 use crate::log::LogErr;
 use crate::process::{
@@ -27,35 +26,35 @@ mod claude;
 mod cli;
 mod codex;
 pub mod command;
+mod configured;
 mod contract;
 mod copilot;
 mod cursor;
-mod equipped;
+mod error_class;
 pub mod event;
 mod gemini;
 mod goose;
-mod heard;
 pub mod installed;
-pub mod known;
+pub mod mcp;
 mod opencode;
+mod output;
 pub mod quota;
 mod qwen;
+pub mod registry;
 mod schema;
 pub mod scripted;
 pub mod session;
 mod stream_json;
-pub mod tools;
-mod trouble;
 
 pub use acp::AcpAgent;
 pub use cli::{AgentCli, CliAgent, HelpProbe};
 pub use command::CommandAgent;
+pub use configured::ConfiguredAgent;
 pub use contract::{CONTRACT, brief_file, diff_file};
-pub use equipped::ConfiguredAgent;
 pub use event::{AgentEvent, AgentUsage};
+pub use mcp::McpEndpoint;
 pub use scripted::ScriptedAgent;
 pub use session::ResumableSession;
-pub use tools::McpEndpoint;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -90,7 +89,7 @@ impl AgentRole {
     }
 }
 
-/// What the agent is told about the repository.
+/// Facts about the repository that the agent gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryFacts {
     pub commit: Option<String>,
@@ -99,13 +98,13 @@ pub struct RepositoryFacts {
     pub question: ReviewQuestion,
 }
 
-/// What a reviewer is asked for.
+/// The question to a reviewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReviewQuestion {
     /// The work of its role.
     #[default]
     Work,
-    /// The same answer once more, in the contract's form.
+    /// Its earlier answer again, in the form of the contract.
     Form,
     /// Whether it countersigns with its minor findings as follow-ups.
     Countersign,
@@ -121,175 +120,178 @@ impl ReviewQuestion {
     }
 }
 
-/// One piece of work for one agent.
+/// One run of one agent: its work, directories and limits.
 #[derive(Clone, Debug)]
 pub struct AgentAssignment {
     pub run_id: RunId,
     pub role: AgentRole,
-    /// A label, for the agent to repeat.
+    /// Label that the agent repeats in its answer.
     pub ticket: String,
     pub round: u32,
-    /// Which of several that do the same, from 1.
+    /// Number of this agent among several with the same work, from 1.
     pub slot: u32,
     pub brief: String,
-    /// Where it works: a builder in its worktree, a judge in an empty directory of ours.
+    /// Working directory: a builder's worktree, or an empty directory for a reviewer or verifier.
     pub dir: PathBuf,
-    /// The checkout of the change that a judge looks at, below `dir`.
+    /// The checkout of the change under review, below `dir`.
     pub change: Option<PathBuf>,
-    /// Its own home, and nobody else's.
+    /// Home directory that no other agent uses.
     pub home: PathBuf,
-    /// Its own temporary files; the brief is put there too.
+    /// Directory for its temporary files and the brief.
     pub scratch: PathBuf,
-    /// A copy of what it judges that it may change, where one was laid out.
+    /// A writable copy of the change under review, if there is one.
     pub copy: Option<PathBuf>,
-    /// Where it may leave its result.
+    /// File for its result.
     pub result_file: PathBuf,
     pub transcript: PathBuf,
-    /// What it gets beside the contract: `PATH`, credentials, a locale.
+    /// Environment variables in addition to the contract's: `PATH`, credentials, a locale.
     pub env: Vec<(OsString, OsString)>,
     pub facts: RepositoryFacts,
     pub limits: ProcessLimits,
-    /// What it may put on the disk.
-    pub allotment: Option<DiskQuota>,
+    /// Limit on its disk use.
+    pub disk_quota: Option<DiskQuota>,
     pub model: Option<String>,
-    /// What it may cost, in millionths of a dollar; told to those that mind it themselves.
+    /// Maximum cost in millionths of a dollar, for agents that can limit it themselves.
     pub usd_micros_max: Option<u64>,
-    /// The session to go on in, where the agent can and has one.
+    /// Session to resume, if the agent supports it and has one.
     pub session: Option<ResumableSession>,
-    /// Our own tools, where it has somebody to call.
-    pub tools: Option<McpEndpoint>,
-    /// What it may see and touch; without one, all that we may.
-    pub confinement: Option<SandboxSpec>,
+    /// Our MCP server, if the agent may call it.
+    pub mcp_endpoint: Option<McpEndpoint>,
+    /// Sandbox of the run; without one it has our own permissions.
+    pub sandbox: Option<SandboxSpec>,
 }
 
-/// How an adapter wants its agent started.
+/// Command, environment, input and files with which an adapter starts its agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// Beside the contract's variables, and stronger.
+    /// Variables that override the contract's.
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Vec<u8>,
-    /// Settings that it reads from files: where they go, and what is in them.
+    /// Settings files of the agent: path and content.
     pub files: Vec<(PathBuf, String)>,
 }
 
-/// What is particular about one agent. Pure: nothing is started or read here.
+/// The differences of one agent from others. Adapters are pure: they start and read nothing.
 pub trait Adapter: Send + Sync {
-    /// As people know it.
+    /// Returns the name that people know.
     fn name(&self) -> &str;
-    /// Whose output it reads; a transcript can be read again by that name.
+    /// Returns the name of its output format, by which a transcript can be parsed again.
     fn format(&self) -> &'static str {
         "command"
     }
     fn invocation(&self, assignment: &AgentAssignment) -> Invocation;
-    /// What a line of its stdout means. None: the line is not of its format, and may be the answer.
-    fn events(&self, line: &str) -> Option<Vec<AgentEvent>>;
-    /// How it is talked to, if it wants more than its first input.
+    /// Parses a line of its stdout. Returns `None` for a line that is not of its format and may be
+    /// part of the answer.
+    fn parse_line(&self, line: &str) -> Option<Vec<AgentEvent>>;
+    /// Returns the conversation, for an agent that needs more than one input.
     fn dialogue(&self, _assignment: &AgentAssignment) -> Option<Box<dyn Dialogue>> {
         None
     }
-    /// What its end says that its output did not.
-    fn ended(&self, _exit: ProcessExit, _complaint: &str) -> Option<AgentEvent> {
+    /// Derives an event from its exit and stderr, for errors that its output does not report.
+    fn event_on_exit(&self, _exit: ProcessExit, _complaint: &str) -> Option<AgentEvent> {
         None
     }
-    /// What the file says in which it keeps its accounts, if it left one.
-    fn accounts(&self, _text: &str) -> Option<AgentEvent> {
+    /// Parses the usage file, if the agent wrote one.
+    fn parse_usage_file(&self, _text: &str) -> Option<AgentEvent> {
         None
     }
-    /// Names in the directory it works in that it leaves for itself; they go when it has ended,
-    /// unless they were there before.
-    fn litter(&self) -> &'static [&'static str] {
+    /// Returns names of files that it leaves in its working directory. They are removed after the
+    /// run, unless they existed before.
+    fn leftover_names(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Whether a later run can go on in an earlier one's session.
-    fn resumes(&self) -> bool {
+    /// Returns whether a later run can resume the session of an earlier one.
+    fn can_resume(&self) -> bool {
         false
     }
-    /// Whether what it says was spent is for the whole session and not for the run.
-    fn sums_over_session(&self) -> bool {
+    /// Returns whether its reported usage covers the whole session and not only the run.
+    fn reports_session_totals(&self) -> bool {
         false
     }
-    /// What helps where it may not work at all.
-    fn cure(&self) -> String {
+    /// Returns instructions for the case that it is not logged in.
+    fn login_hint(&self) -> String {
         String::new()
     }
-    /// What it must be able to read, beside the system, the tools and its own directories.
-    fn reads(&self) -> Vec<PathBuf> {
+    /// Returns paths that it must read in addition to the system, the tools and its own
+    /// directories.
+    fn readable_paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }
-    /// The hosts that it needs to reach; nothing where nobody knows them.
+    /// Returns the hosts that it needs to reach, or `None` if they are unknown.
     fn hosts(&self) -> Option<Vec<Destination>> {
         None
     }
-    /// Files of the person's that it needs in its own home: from where, to where below it.
+    /// Returns files of the person's that it needs in its own home directory: source, and path
+    /// below the home directory.
     fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
         Vec::new()
     }
 }
 
-/// A conversation with an agent as a state machine: a line in, lines out. Pure, like the adapter.
+/// A conversation with an agent as a pure state machine: a line in, lines out.
 pub trait Dialogue: Send {
-    /// What is said first.
-    fn open(&mut self) -> Vec<u8>;
-    fn hear(&mut self, line: &str) -> DialogueReply;
+    /// Returns the first input of the agent.
+    fn first_input(&mut self) -> Vec<u8>;
+    fn on_line(&mut self, line: &str) -> DialogueReply;
 }
 
-/// What a line of a conversation comes to.
+/// Reaction to a line, and the events in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DialogueReply {
     pub reaction: LineReaction,
-    /// None: the line is not of the protocol.
+    /// Events of the line, or `None` if it is not of the protocol.
     pub events: Option<Vec<AgentEvent>>,
 }
 
-/// Where a result was found.
+/// Origin of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultSource {
-    /// The agent's own last word, in its output format.
+    /// The agent's last message, in its output format.
     Event,
     File,
     /// The last JSON on stdout.
     Json,
-    /// All that was said on stdout.
+    /// All text on stdout.
     Text,
 }
 
-/// What came of an assignment.
+/// Result of an agent's run.
 #[derive(Clone, Debug)]
 pub struct AgentReport {
     pub exit: ProcessExit,
-    /// None if it answered nothing at all.
+    /// The answer and its origin, or `None` if there was no answer at all.
     pub result: Option<(String, ResultSource)>,
-    /// What it said beside the result: its last message beside a file, or the output around a JSON
-    /// result.
-    pub beside: Option<String>,
+    /// Text in addition to the result: the last message if the result is a file, or the output
+    /// around a JSON result.
+    pub other_text: Option<String>,
     pub events: Vec<AgentEvent>,
-    /// Of this run.
+    /// Usage of this run.
     pub usage: AgentUsage,
     pub wall: Duration,
-    /// Where a later run can go on.
+    /// Session that a later run can resume.
     pub session: Option<ResumableSession>,
     pub model: Option<String>,
     pub turns: Option<u64>,
     pub denials: u64,
-    /// What kept it from its work, if it says so: no quota, no right, or a failure.
+    /// Reported obstacle: no quota, no login, or a failure.
     pub trouble: Option<AgentEvent>,
     pub transcript: PathBuf,
-    /// The end of stderr, for a message that says why.
+    /// The end of stderr, for error messages.
     pub complaint: String,
-    /// Processes that it left behind and that could not be ended.
+    /// Number of its processes that could not be ended.
     pub survivors: usize,
-    /// How it was confined, if it was.
+    /// Proof of the sandbox, if there was one.
     pub proof: Option<Proof>,
-    /// Hosts that it wanted to reach and may not.
+    /// Hosts to which our proxy refused a connection.
     pub refused_hosts: Vec<RefusedHost>,
 }
 
-/// Runs the agent to its end, whatever that end is. An agent that fails is a
-/// report; only what keeps it from starting at all is an error. `on_event` sees
-/// what goes on, lines of no known format included, and must not dwell on it.
-pub async fn run(
+/// Runs the agent to its end. A failed agent still gives a report; only an agent that cannot start
+/// is an error. `on_event` gets every event, including lines of unknown format, and must return
+/// quickly.
+pub async fn run_agent(
     host: &ProcessHost,
     adapter: &dyn Adapter,
     assignment: &AgentAssignment,
@@ -299,27 +301,27 @@ pub async fn run(
     let invocation = adapter.invocation(assignment);
     contract::prepare(assignment, &invocation)?;
     let mut dialogue = adapter.dialogue(assignment);
-    let spec = specify(adapter, assignment, invocation, dialogue.as_mut());
-    let redactor = Redactor::of_environment(&spec.env);
-    let left_behind = Redactor::of_token(&spec.env);
-    let litter = contract::absent(&assignment.dir, adapter.litter());
-    let mut heard = AgentOutput::default();
+    let spec = process_spec(adapter, assignment, invocation, dialogue.as_mut());
+    let redactor = Redactor::for_environment(&spec.env);
+    let token_redactor = Redactor::for_token(&spec.env);
+    let leftovers = contract::missing_names(&assignment.dir, adapter.leftover_names());
+    let mut output = AgentOutput::default();
     let on_line = |line: OutputLine| {
-        let heeded = heed(adapter, dialogue.as_mut(), &line);
+        let reply = interpret_line(adapter, dialogue.as_mut(), &line);
         if line.stream == OutputStream::Err {
-            heard.hear_complaint(&line.text);
+            output.push_stderr(&line.text);
             on_event(&AgentEvent::Said { text: line.text });
-        } else if heeded.events.is_none() {
-            heard.hear_text(&line);
+        } else if reply.events.is_none() {
+            output.push_text(&line);
             on_event(&AgentEvent::Said { text: line.text });
         }
-        for event in heeded.events.into_iter().flatten() {
+        for event in reply.events.into_iter().flatten() {
             on_event(&event);
-            heard.keep(event);
+            output.push_event(event);
         }
-        heeded.reaction
+        reply.reaction
     };
-    let ended = host
+    let end = host
         .run(spec, on_line, stop)
         .await
         .map_err(|error| match error {
@@ -329,52 +331,52 @@ pub async fn run(
             },
             other => Error::Process(other),
         })?;
-    contract::sweep(&litter)?;
-    let last = adapter.ended(ended.exit, &heard.complaint);
-    if let Some(event) = last.filter(|event| heard.outweighs(event)) {
-        heard.keep(event);
+    contract::remove_leftovers(&leftovers)?;
+    let exit_event = adapter.event_on_exit(end.exit, &output.complaint);
+    if let Some(event) = exit_event.filter(|event| output.outweighs(event)) {
+        output.push_event(event);
     }
-    scrub(left_behind, assignment).await;
-    let accounts = contract::read_bounded(&contract::accounts_file(assignment));
-    if let Some(event) = accounts.and_then(|text| adapter.accounts(&text)) {
-        heard.keep(event);
+    scrub_token(token_redactor, assignment).await;
+    let usage_text = contract::read_bounded(&contract::usage_file(assignment));
+    if let Some(event) = usage_text.and_then(|text| adapter.parse_usage_file(&text)) {
+        output.push_event(event);
     }
     let answer = contract::read_bounded(&assignment.result_file);
-    let answer = contract::without_secrets(assignment, answer, &redactor)?;
-    let (result, beside) = heard.result(answer);
-    let told = told(adapter, assignment, &heard, result.as_ref());
+    let answer = contract::redact_answer(assignment, answer, &redactor)?;
+    let (result, other_text) = output.take_result(answer);
+    let totals = run_totals(adapter, assignment, &output, result.as_ref());
     Ok(AgentReport {
-        exit: ended.exit,
+        exit: end.exit,
         result,
-        beside,
-        events: heard.events,
-        usage: told.usage,
-        wall: ended.wall,
-        session: told.session,
-        model: told.model,
-        turns: heard.turns,
-        denials: heard.denials,
-        trouble: heard.trouble,
+        other_text,
+        events: output.events,
+        usage: totals.usage,
+        wall: end.wall,
+        session: totals.session,
+        model: totals.model,
+        turns: output.turns,
+        denials: output.denials,
+        trouble: output.trouble,
         transcript: assignment.transcript.clone(),
-        complaint: heard.complaint,
-        survivors: ended.survivors,
-        proof: ended.proof,
-        refused_hosts: ended.refused_hosts,
+        complaint: output.complaint,
+        survivors: end.survivors,
+        proof: end.proof,
+        refused_hosts: end.refused_hosts,
     })
 }
 
-/// What the run leaves in its own directories keeps no token.
-async fn scrub(left_behind: Option<Redactor>, assignment: &AgentAssignment) {
-    let Some(redactor) = left_behind else {
+/// Removes the run token from files that the run left in its own directories.
+async fn scrub_token(token_redactor: Option<Redactor>, assignment: &AgentAssignment) {
+    let Some(redactor) = token_redactor else {
         return;
     };
     let dirs = vec![assignment.home.clone(), assignment.scratch.clone()];
-    // A thread that broke has scrubbed less; the token is over with its run all the same.
-    let scrubbed = tokio::task::spawn_blocking(move || redactor.scrub(&dirs)).await;
-    scrubbed.log_err("remove a run's token from what it left behind");
+    // If the thread panicked, files may still contain the token; it expires with its run anyway.
+    let scrubbed = tokio::task::spawn_blocking(move || redactor.scrub_dirs(&dirs)).await;
+    scrubbed.log_err("remove a run's token from its leftover files");
 }
 
-fn specify(
+fn process_spec(
     adapter: &dyn Adapter,
     assignment: &AgentAssignment,
     invocation: Invocation,
@@ -382,7 +384,7 @@ fn specify(
 ) -> ProcessSpec {
     let mut env = contract::environment(assignment);
     for (name, value) in invocation.env {
-        env.retain(|(known, _)| *known != name);
+        env.retain(|(existing, _)| *existing != name);
         env.push((name, value));
     }
     let converses = dialogue.is_some();
@@ -394,16 +396,18 @@ fn specify(
         args: invocation.args,
         env,
         cwd: assignment.dir.clone(),
-        stdin: dialogue.map_or(invocation.stdin, |dialogue| dialogue.open()),
-        converses,
+        stdin: dialogue.map_or(invocation.stdin, |dialogue| dialogue.first_input()),
+        keeps_stdin_open: converses,
         transcript: assignment.transcript.clone(),
         limits: assignment.limits,
-        allotment: assignment.allotment.clone(),
-        confinement: assignment.confinement.clone().map(|mut confinement| {
-            for file in adapter.reads() {
+        disk_quota: assignment.disk_quota.clone(),
+        sandbox: assignment.sandbox.clone().map(|mut confinement| {
+            for file in adapter.readable_paths() {
                 confinement.read.push(file.clone());
                 if file.is_file() {
-                    confinement.read.extend(program::needed(&file, &path).read);
+                    confinement
+                        .read
+                        .extend(program::files_needed_by(&file, &path).read);
                 }
             }
             confinement
@@ -411,17 +415,18 @@ fn specify(
     }
 }
 
-/// A line of stderr means nothing; one of stdout what the adapter, or the conversation, makes of it.
-fn heed(
+/// Interprets a line: stderr has no meaning, and stdout is parsed by the conversation or the
+/// adapter.
+fn interpret_line(
     adapter: &dyn Adapter,
     dialogue: Option<&mut Box<dyn Dialogue>>,
     line: &OutputLine,
 ) -> DialogueReply {
     match (line.stream, dialogue) {
         (OutputStream::Err, _) => DialogueReply::default(),
-        (OutputStream::Out, Some(dialogue)) => dialogue.hear(&line.text),
+        (OutputStream::Out, Some(dialogue)) => dialogue.on_line(&line.text),
         (OutputStream::Out, None) => {
-            let events = adapter.events(&line.text);
+            let events = adapter.parse_line(&line.text);
             let over = events
                 .iter()
                 .flatten()
@@ -437,35 +442,35 @@ fn heed(
     }
 }
 
-/// What is known of a run once it is over, from its events and its answer.
+/// Totals of a finished run, from its events and its answer.
 struct RunTotals {
     usage: AgentUsage,
     model: Option<String>,
     session: Option<ResumableSession>,
 }
 
-fn told(
+fn run_totals(
     adapter: &dyn Adapter,
     assignment: &AgentAssignment,
-    heard: &AgentOutput,
+    output: &AgentOutput,
     result: Option<&(String, ResultSource)>,
 ) -> RunTotals {
-    let mut usage = heard.usage;
-    let mut model = heard.model.clone().or_else(|| assignment.model.clone());
+    let mut usage = output.usage;
+    let mut model = output.model.clone().or_else(|| assignment.model.clone());
     if let Some((text, ResultSource::File | ResultSource::Json)) = result
-        && let Some((told, name)) = event::usage_in(text)
+        && let Some((reported, name)) = event::usage_in(text)
     {
-        usage = usage.or(told);
+        usage = usage.fill_missing(reported);
         model = name.or(model);
     }
-    let session = heard.session.clone().map(|id| ResumableSession {
+    let session = output.session.clone().map(|id| ResumableSession {
         agent: adapter.format().to_owned(),
         id,
         spent: usage,
     });
-    if adapter.sums_over_session()
+    if adapter.reports_session_totals()
         && let Some(before) = &assignment.session
-        && heard.session.as_deref() == Some(before.id.as_str())
+        && output.session.as_deref() == Some(before.id.as_str())
     {
         usage = usage.since(before.spent);
     }

@@ -1,9 +1,8 @@
-//! Runs a project's own commands and says what came of them.
+//! Runs a project's own commands and reports their results.
 //!
-//! A check is a shell command in a directory with a time limit. Its output is
-//! kept whole in a file, up to the cap, and its end in the result, because the
-//! end is what a builder needs. It decides nothing: what a red check means is
-//! the policy's matter.
+//! A check is a shell command in a directory with a time limit. Its output goes to a file, up to a
+//! cap, and the end of the output to the result, because a builder needs the end. The module
+//! decides nothing: the policy defines the consequence of a failed check.
 
 mod coverage;
 
@@ -19,7 +18,7 @@ use crate::process::{
 };
 use crate::sandbox::SandboxSpec;
 
-/// How much of the end of the output is in the result.
+/// Maximum size of the output's end in the result.
 const TAIL_BYTES: usize = 8 << 10;
 const TAIL_LINES: usize = 120;
 
@@ -27,32 +26,32 @@ const TAIL_LINES: usize = 120;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     pub name: String,
-    /// For `sh -c`.
+    /// Command line for `sh -c`.
     pub command: String,
     pub time_limit: Duration,
-    /// It may run beside others, in a checkout of its own.
+    /// Whether it may run in parallel with others, in its own checkout.
     pub parallel: bool,
-    /// The percentage of lines that its output must show as covered.
+    /// Minimum percentage of covered lines that its output must show.
     pub coverage_min: Option<u8>,
 }
 
-/// Where and with what a check runs.
+/// Directory, environment and limits of a check.
 #[derive(Clone, Debug)]
 pub struct CheckEnv<'a> {
     pub run_id: RunId,
     pub dir: &'a Path,
-    /// The whole environment.
+    /// The complete environment.
     pub env: &'a [(OsString, OsString)],
-    /// Where the output is kept.
+    /// File for the output.
     pub output: &'a Path,
-    /// How much of it is kept.
+    /// Maximum size of that file.
     pub output_bytes_max: u64,
-    /// How much of the standard output alone is handed back; none for a mere check.
+    /// Maximum size of stdout in the report; 0 for a plain check.
     pub stdout_bytes_max: usize,
-    /// What it may put on the disk.
-    pub allotment: Option<DiskQuota>,
-    /// What it may see and touch; without one, all that we may.
-    pub confinement: Option<SandboxSpec>,
+    /// Limit on its disk use.
+    pub disk_quota: Option<DiskQuota>,
+    /// Sandbox of the check; without one it has our own permissions.
+    pub sandbox: Option<SandboxSpec>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +59,9 @@ pub enum CheckExit {
     Passed,
     Failed,
     TimedOut,
-    /// It put too much on the disk.
+    /// It exceeded its disk quota.
     Overran,
-    /// The shell did not find what it should run, or there is no shell.
+    /// The shell could not find or run the command, or there is no shell.
     CouldNotStart,
     Cancelled,
 }
@@ -71,54 +70,54 @@ pub enum CheckExit {
 pub struct CheckReport {
     pub name: String,
     pub outcome: CheckExit,
-    /// What the command ended with, or why it did not start.
+    /// Exit of the command, or the reason why it did not start.
     pub detail: String,
     pub duration: Duration,
     pub output: PathBuf,
-    /// The file has less than the command wrote.
+    /// Whether the file has less than the command wrote.
     pub cut: bool,
     pub tail: String,
-    /// None where it did not start.
+    /// Exit, or `None` if the command did not start.
     pub exit: Option<ProcessExit>,
     /// The beginning of its standard output.
     pub stdout: String,
 }
 
-/// Runs one check to its end. An error is ours: a full disk, say.
-pub async fn run(
+/// Runs one check to its end. An error is a failure of Countersign, such as a full disk.
+pub async fn run_check(
     host: &ProcessHost,
     check: &Check,
-    ground: CheckEnv<'_>,
+    check_env: CheckEnv<'_>,
     stop: StopSignal,
 ) -> Result<CheckReport, process::Error> {
     let spec = ProcessSpec {
-        run_id: ground.run_id,
+        run_id: check_env.run_id,
         program: "sh".into(),
         args: vec!["-c".into(), check.command.clone().into()],
-        env: ground.env.to_vec(),
-        cwd: ground.dir.to_owned(),
+        env: check_env.env.to_vec(),
+        cwd: check_env.dir.to_owned(),
         stdin: Vec::new(),
-        converses: false,
-        transcript: ground.output.to_owned(),
-        // A compiler may be silent for as long as it likes.
+        keeps_stdin_open: false,
+        transcript: check_env.output.to_owned(),
+        // A compiler may be silent until the time limit.
         limits: ProcessLimits {
             wall: check.time_limit,
             idle: check.time_limit,
-            output_bytes: ground.output_bytes_max,
+            output_bytes: check_env.output_bytes_max,
             ..ProcessLimits::default()
         },
-        allotment: ground.allotment,
-        confinement: ground.confinement,
+        disk_quota: check_env.disk_quota,
+        sandbox: check_env.sandbox,
     };
     let mut tail = OutputTail::default();
     let mut coverage = CoverageReader::default();
     let mut stdout = String::new();
-    let mut hear = |line: OutputLine| {
+    let mut on_line = |line: OutputLine| {
         if check.coverage_min.is_some() {
-            coverage.read(&line.text);
+            coverage.read_line(&line.text);
         }
         if line.stream == OutputStream::Out
-            && stdout.len() + line.text.len() < ground.stdout_bytes_max
+            && stdout.len() + line.text.len() < check_env.stdout_bytes_max
         {
             stdout.push_str(&line.text);
             if line.whole {
@@ -127,28 +126,25 @@ pub async fn run(
         }
         tail.push(line.text);
     };
-    let ended = match host.run(spec, &mut hear, stop).await {
-        Ok(ended) => ended,
+    let end = match host.run(spec, &mut on_line, stop).await {
+        Ok(end) => end,
         Err(error @ (process::Error::NotInstalled { .. } | process::Error::NoDirectory { .. })) => {
-            return Ok(not_started(check, ground.output, &error));
+            return Ok(not_started(check, check_env.output, &error));
         }
         Err(error) => return Err(error),
     };
-    if !ended.refused_hosts.is_empty() {
-        let hosts: Vec<String> = ended
-            .refused_hosts
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+    if !end.refused_hosts.is_empty() {
+        let hosts: Vec<String> = end.refused_hosts.iter().map(ToString::to_string).collect();
         let hosts = hosts.join(", ");
         tail.push(format!(
             "network: refused by [policy.network] check: {hosts}"
         ));
     }
-    let mut outcome = outcome(ended.exit);
+    let mut outcome = check_exit(end.exit);
     if let (CheckExit::Passed, Some(least)) = (outcome, check.coverage_min) {
-        let (enough, said) = judge(coverage.share(), CoveragePercent::percent(least));
-        tail.push(said);
+        let (enough, message) =
+            judge_coverage(coverage.coverage(), CoveragePercent::percent(least));
+        tail.push(message);
         if !enough {
             outcome = CheckExit::Failed;
         }
@@ -156,37 +152,37 @@ pub async fn run(
     Ok(CheckReport {
         name: check.name.clone(),
         outcome,
-        detail: ended.exit.to_string(),
-        duration: ended.wall,
-        output: ground.output.to_owned(),
-        cut: ended.cut,
+        detail: end.exit.to_string(),
+        duration: end.wall,
+        output: check_env.output.to_owned(),
+        cut: end.cut,
         tail: tail.text(),
-        exit: Some(ended.exit),
+        exit: Some(end.exit),
         stdout,
     })
 }
 
-/// Whether that is enough, and the words for whoever reads the end of the output.
-fn judge(share: Option<CoveragePercent>, least: CoveragePercent) -> (bool, String) {
+/// Returns whether the coverage is sufficient, and a line for the end of the output.
+fn judge_coverage(share: Option<CoveragePercent>, least: CoveragePercent) -> (bool, String) {
     match share {
-        Some(share) if share >= least => (true, format!("coverage: {share}, {least} asked for")),
+        Some(share) if share >= least => (true, format!("coverage: {share} ({least} required)")),
         Some(share) => {
-            let said =
-                format!("coverage: {share} is less than the {least} asked for (coverage_min)");
-            (false, said)
+            let message =
+                format!("coverage: {share} is less than the required {least} (coverage_min)");
+            (false, message)
         }
         None => {
-            let said = format!(
-                "coverage: the output names none, and {least} is asked for (coverage_min); \
-                 let the command print a line such as \"Lines: 85.0%\""
+            let message = format!(
+                "coverage: not found in the output, but {least} is required (coverage_min); \
+                let the command print a line such as \"Lines: 85.0%\""
             );
-            (false, said)
+            (false, message)
         }
     }
 }
 
-/// 126 and 127 are the shell's words for "not runnable" and "not found".
-fn outcome(exit: ProcessExit) -> CheckExit {
+/// Converts the exit. The shell uses 126 for "not executable" and 127 for "not found".
+fn check_exit(exit: ProcessExit) -> CheckExit {
     match exit {
         ProcessExit::Code(0) => CheckExit::Passed,
         ProcessExit::Code(126 | 127) => CheckExit::CouldNotStart,
@@ -211,7 +207,7 @@ fn not_started(check: &Check, output: &Path, error: &process::Error) -> CheckRep
     }
 }
 
-/// The last lines, within bounds.
+/// The last lines of the output, within bounds.
 #[derive(Default)]
 struct OutputTail {
     lines: VecDeque<String>,
@@ -255,7 +251,7 @@ mod tests {
         let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
-            adopts: false,
+            adopts_orphans: false,
         };
         let check = Check {
             name: "test".to_owned(),
@@ -264,17 +260,17 @@ mod tests {
             parallel: false,
             coverage_min,
         };
-        let ground = CheckEnv {
+        let check_env = CheckEnv {
             run_id: RunId::new("check").unwrap(),
             dir: dir.path(),
             env: &[("PATH".into(), "/usr/bin:/bin".into())],
             output: &dir.path().join("output"),
             output_bytes_max: 1 << 20,
             stdout_bytes_max: 0,
-            allotment: None,
-            confinement: None,
+            disk_quota: None,
+            sandbox: None,
         };
-        let checked = run(&host, &check, ground, StopSignal::never())
+        let checked = run_check(&host, &check, check_env, StopSignal::never())
             .await
             .unwrap();
         assert!(checked.output.exists());
@@ -305,7 +301,7 @@ mod tests {
         assert_eq!(green.outcome, CheckExit::Passed);
         let silent = check_with("true", 20_000, Some(1)).await;
         assert_eq!(silent.outcome, CheckExit::Failed);
-        assert!(silent.tail.contains("names none"), "{}", silent.tail);
+        assert!(silent.tail.contains("not found in"), "{}", silent.tail);
     }
 
     #[tokio::test]

@@ -1,13 +1,13 @@
-//! The one place that reads the wall clock.
+//! Reads the wall clock, as the only module that does.
 
 use std::time::UNIX_EPOCH;
 
 use flow::Time;
 
-/// Milliseconds since 1970, now.
+/// Returns the current time in milliseconds since 1970.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code calls this function instead of the clock"
 )]
 pub fn now() -> Time {
     let since = std::time::SystemTime::now()

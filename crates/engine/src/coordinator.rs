@@ -1,6 +1,7 @@
 //! The worker protocol: a worker claims a job, performs it, and reports an event. It never sees a
-//! database. [`LocalCoordinator`] is a store and `flow::advance` in one transaction; [`HttpCoordinator`]
-//! is the same verbs over HTTP. Only the coordinator decides: `report` answers with its ticket.
+//! database. [`LocalCoordinator`] applies `flow::advance` and writes to a store in one transaction;
+//! [`HttpCoordinator`] sends the same calls over HTTP. Only the coordinator decides: `report`
+//! returns its ticket.
 
 mod attachments;
 mod claim;
@@ -30,43 +31,46 @@ use store::{Agent, JobId, Leased, Noted, Parcel, Pause, TaskOutcome, Token};
 
 /// Fallback poll interval while jobs are open, in case a wake-up is lost.
 pub const POLL: Duration = Duration::from_secs(2);
-/// The same while no job is open at all: a new one wakes the waiter.
+/// Fallback poll interval while no job is open at all. A new job wakes the waiter.
 pub const QUIET_POLL: Duration = Duration::from_secs(30);
 
 /// The calls of a worker to the process that holds the tickets.
 #[async_trait]
 pub trait Coordinator: fmt::Debug + Send + Sync {
-    /// Lists what the worker could claim now, most urgent first. Waits up to `most` where there is
-    /// nothing, and then answers with an empty list. Offers are not leases: the worker loads the
-    /// project first, because only the project says which of its agents may take the job.
+    /// Lists what the worker could claim now, most urgent first. Waits up to `most` if there is
+    /// nothing, then returns an empty list. Offers are not leases: the worker loads the project
+    /// first, because only the project says which of its agents may take the job.
     async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error>;
-    /// Takes jobs of one offer under a lease. Lost leases, budgets of the day, paused providers,
-    /// provider limits, labels and dependencies are minded here.
+    /// Claims jobs of one offer under a lease. This call applies lost leases, daily budgets, paused
+    /// providers, provider limits, labels and dependencies.
     async fn claim(&self, request: &JobRequest) -> Result<Vec<Leased>, Error>;
-    /// Checks that a lease is still the caller's, and prolongs it by `extend`.
+    /// Checks that the caller still holds the lease, and prolongs it by `extend`.
     async fn renew(&self, job: JobId, fence: u64, extend: Option<Duration>) -> Result<(), Error>;
-    /// Decides on an event. The answer is the coordinator's ticket; a worker makes no other.
-    /// `policy` is the project's as the worker read it; a server decides under the recorded one.
+    /// Decides on an event and returns the coordinator's ticket; a worker never computes one
+    /// itself. `policy` is the project's policy as the worker read it; a server decides under the
+    /// recorded one.
     async fn report(
         &self,
         ticket: &TicketId,
         policy: &Policy,
         report: Report,
     ) -> Result<Ticket, Error>;
-    /// Ends a task that belongs to no ticket, and counts what it cost.
+    /// Finishes a task that belongs to no ticket, and records its cost.
     async fn finish(&self, report: TaskReport) -> Result<(), Error>;
+    /// Returns a ticket, if it exists.
     async fn ticket(&self, id: &TicketId) -> Result<Option<Ticket>, Error>;
     /// Sends a git bundle, or a note for the event log.
     async fn upload(&self, upload: Upload) -> Result<(), Error>;
-    /// Fetches the git bundle of this key; asks for it to be packed where it is not there yet.
+    /// Fetches the git bundle of this key. If it does not exist yet, requests that it be packed.
     async fn download(&self, key: &str) -> Result<Option<Parcel>, Error>;
-    /// Issues or revokes the token of one agent run. False: there is no server to call, or nothing
-    /// was valid.
+    /// Issues or revokes the token of one agent run. Returns false if there is no server to call,
+    /// or no token was valid.
     async fn run_token(&self, change: RunToken) -> Result<bool, Error>;
+    /// Pauses a provider for all agents that use it.
     async fn pause_provider(&self, pause: Pause) -> Result<(), Error>;
-    /// Tells that the worker lives.
+    /// Reports that the worker is alive.
     async fn heartbeat(&self, agent: Agent) -> Result<(), Error>;
-    /// The coordinator's clock; fails where the caller is not let in.
+    /// Returns the time of the coordinator's clock. Fails if the caller is not authenticated.
     async fn now(&self) -> Result<Time, Error>;
 }
 
@@ -83,7 +87,7 @@ pub struct JobRequest {
     /// Queues of tasks that belong to no ticket.
     #[serde(default)]
     pub tasks: Vec<Queue>,
-    /// Only tickets and tasks that need no other labels; any where it is not said.
+    /// Labels that a ticket or task may require to be offered; `None` means any.
     #[serde(default)]
     pub labels: Option<BTreeSet<String>>,
     /// The agents of the project, each with its queue. A wait that names none is for any agent.
@@ -91,23 +95,23 @@ pub struct JobRequest {
     pub agents: Vec<AgentClaim>,
     #[serde(default)]
     pub only: Option<WorkItem>,
-    /// Tickets and tasks that the worker cannot work on; they are not offered.
+    /// Tickets and tasks that the worker cannot work on. They are not offered.
     #[serde(default)]
     pub skip: Vec<WorkItem>,
-    /// Leases that the worker holds now. They are not lost, however late their renewal is.
+    /// Leases that the worker holds now. They do not count as lost, however late their renewal is.
     #[serde(default)]
-    pub held: Vec<Lease>,
-    /// No lease is taken back. After an outage living workers renew theirs first.
+    pub leases: Vec<Lease>,
+    /// Takes no lease back. After an outage, living workers renew theirs first.
     #[serde(default)]
     pub spare_leases: bool,
-    /// Nothing is given while the worker holds a job of these queues: one claim at a time.
+    /// Queues that allow one claim at a time: a worker with a job of these queues gets nothing.
     #[serde(default)]
     pub alone_in: Vec<Queue>,
-    /// The policy of the project, where the worker has read it.
+    /// Policy of the project, if the worker has read it.
     #[serde(default)]
     pub policy: Option<Box<Policy>>,
     pub lease: Duration,
-    /// Jobs, or offers, at the most.
+    /// Maximum number of jobs, or of offers.
     pub most: u32,
 }
 
@@ -117,15 +121,15 @@ pub struct JobRequest {
 pub struct AgentClaim {
     pub queue: Queue,
     pub name: String,
-    /// How jobs may name it.
+    /// Names under which jobs may request this agent.
     pub names: Vec<String>,
-    /// It takes only jobs that name it.
+    /// Restricts the agent to jobs that name it.
     #[serde(default)]
     pub named_only: bool,
-    /// The provider, for its pauses and its limit.
+    /// Provider, for its pauses and its limit.
     #[serde(default)]
     pub provider: Option<String>,
-    /// Jobs at the most, where the worker itself limits the provider.
+    /// Maximum number of jobs, if the worker itself limits the provider.
     #[serde(default)]
     pub most: Option<u32>,
 }
@@ -142,20 +146,21 @@ pub enum WorkItem {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Offer {
     pub of: WorkItem,
-    /// The ticket; a task is shown as a ticket that nobody keeps.
+    /// The ticket. A task gets an unsaved one.
     pub ticket: Box<Ticket>,
-    /// Rules that people accepted for the repository, beside those of its configuration.
+    /// Rules that people accepted for the repository, in addition to those of its configuration.
     #[serde(default)]
     pub rules: Vec<String>,
 }
 
-/// How a task ended, and what it cost.
+/// Outcome and cost of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskReport {
     pub job: JobId,
     pub fence: u64,
-    /// The fence of the run that was paid for: an earlier holder's where only its report was lost.
+    /// Fence of the run that was paid for. It is an earlier one if only the report of that run was
+    /// lost.
     pub run: u64,
     pub usage: Usage,
     pub outcome: TaskOutcome,
@@ -163,11 +168,11 @@ pub struct TaskReport {
     pub by: String,
 }
 
-/// Something that a run leaves with the coordinator.
+/// Data of a run that the coordinator keeps.
 #[derive(Clone, Debug)]
 pub enum Upload {
     Bundle(Parcel),
-    /// A note under the lease of its run.
+    /// Note under the lease of its run.
     Note {
         lease: Lease,
         noted: Noted,
@@ -179,7 +184,8 @@ pub enum Upload {
 pub enum RunToken {
     Issue {
         token: Box<Token>,
-        /// SHA-256 of a token that the agent's server knows. A store that knows it is the server's.
+        /// SHA-256 of a token that the agent's server accepts. A store that has this token is the
+        /// server's store.
         server: String,
     },
     Revoke {
@@ -187,7 +193,7 @@ pub enum RunToken {
     },
 }
 
-/// The queues that Countersign itself serves: no agent is paid for what is in them.
+/// Returns the queues that Countersign itself serves; jobs in them pay no agent.
 pub fn system_queues() -> Vec<Queue> {
     Queue::OF_LOOP
         .into_iter()

@@ -1,11 +1,10 @@
-//! Git, as data in and data out: paths and refs, commits and trees.
+//! Git operations on paths, refs, commits and trees.
 //!
-//! Everything goes through one hardened runner (`git/run.rs`): the git
-//! directory and the work tree are always named, never discovered from inside a
-//! worktree, because a builder can rewrite the pointer file in it; no hook, no
-//! filter, no external diff and no helper ever runs. It refuses to know what a
-//! branch is for, to force anything on anybody, to fetch or push but where a
-//! remote is named (`git/remote.rs`), and to delete work that was not saved.
+//! All of them use one hardened runner (`git/run.rs`). The git directory and the work tree are
+//! always given explicitly and never discovered from inside a worktree, because a builder can
+//! rewrite the pointer file in it. No hook, filter, external diff or helper ever runs. This module
+//! does not know what a branch is for. It never forces anything, fetches or pushes only if a remote
+//! is configured (`git/remote.rs`), and deletes no unsaved work.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,22 +17,22 @@ use serde::{Deserialize, Serialize};
 use crate::process::{self, Launcher};
 
 mod address;
-mod aside;
 mod builder_view;
+mod bundle;
 mod checkout;
+mod command;
 mod commit;
 mod config;
 mod create;
-mod facts;
+mod fact_cache;
 mod history;
 mod landing;
-mod layer;
 mod lock;
 mod merge;
 mod mirror;
 mod nested;
 mod open;
-mod parcel;
+mod overlay;
 mod places;
 mod quarantine;
 mod readable;
@@ -41,15 +40,15 @@ mod refs;
 mod remote;
 mod remove;
 mod restore;
-mod run;
 mod scan;
 mod secrets;
-mod stale;
+mod stale_locks;
 mod state;
 mod tool_files;
+mod unreferenced_commit;
 mod worktree;
 
-use facts::GitFactCache;
+use fact_cache::GitFactCache;
 
 pub use address::without_secret;
 pub use builder_view::{BuilderView, is_replaced_by_git};
@@ -60,7 +59,7 @@ pub use landing::LandingOutcome;
 pub use lock::LandingTurn;
 pub use merge::{MergeResult, MergeStyle};
 pub use readable::make_readable;
-pub use remote::{ABROAD, Remote};
+pub use remote::{NETWORK_VARIABLES, Remote};
 pub use remove::remove_tree;
 pub use scan::{Scanned, Search};
 pub use secrets::LeakedSecret;
@@ -84,19 +83,19 @@ pub enum Error {
         keys.join(", ")
     )]
     CommandsInConfig { keys: Vec<String> },
-    #[error("the worktree {} is on {found}, not on {expected}; whoever works there has to go back with `git switch {expected}`", path.display())]
+    #[error("the worktree {} is on {found}, not on {expected}; switch back there with `git switch {expected}`", path.display())]
     WrongBranch {
         path: PathBuf,
         expected: String,
         found: String,
     },
-    #[error("{} is there already and is not a worktree of ours; move it away", .0.display())]
+    #[error("{} already exists and is not a worktree of Countersign; move it away", .0.display())]
     Occupied(PathBuf),
     #[error("another process has held {} for too long; see what is running there", .0.display())]
     Locked(PathBuf),
-    #[error("{} is there and stays, so another git is at work in that work tree; wait for it, or remove the file if none is, then continue", .0.display())]
+    #[error("{} still exists, so another git is running in that work tree; wait for it, or remove the file if there is none, then continue", .0.display())]
     IndexLocked(PathBuf),
-    /// Git's own check refuses objects: they never enter the repository.
+    /// Git's own check refuses objects, so they never enter the repository.
     #[error(
         "`git fsck` refuses what would be committed: {}; take it out, also of commits already made",
         what.join("; ")
@@ -105,7 +104,7 @@ pub enum Error {
         what: Vec<String>,
         paths: Vec<PathBuf>,
     },
-    /// A landing there could not move branch, index and files together.
+    /// A landing could not move branch, index and files together there.
     #[error("{0}")]
     Unserved(String),
     #[error("the patch does not apply to {base}: {detail}")]
@@ -123,7 +122,7 @@ pub enum Error {
         dir: PathBuf,
         detail: String,
     },
-    /// It did not come to its end, and so has said nothing about what it was asked.
+    /// The command did not finish, so it gave no answer.
     #[error("`git {verb}` in {} was ended before it was done: {how}", dir.display())]
     CutOff {
         verb: String,
@@ -137,7 +136,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Worth another try as things are: somebody's lock, a full table, a lost race.
+    /// Returns whether the same call may succeed later: after a lock, a full process table or a
+    /// lost race.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -158,13 +158,13 @@ impl Error {
     }
 }
 
-/// The name of a commit or a tree: hexadecimal, 40 or 64 long.
+/// Name of a commit or a tree: 40 or 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Oid(String);
 
 impl Oid {
-    /// None for anything that is not a whole object name.
+    /// Returns `None` for anything but a complete object name.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let hex = text
@@ -177,12 +177,12 @@ impl Oid {
         &self.0
     }
 
-    /// The first characters, as people write them.
+    /// Returns the first ten digits.
     pub fn short(&self) -> &str {
         &self.0[..10]
     }
 
-    /// What git takes for "there is none", in this object format.
+    /// Returns the object name that means "no object" to git, in this object format.
     fn zero(&self) -> String {
         "0".repeat(self.0.len())
     }
@@ -208,30 +208,30 @@ impl From<Oid> for String {
     }
 }
 
-/// The git program, and what stands in front of it.
+/// The git program and its launcher.
 #[derive(Clone, Debug)]
 pub struct GitProgram {
-    /// An absolute path, as [`process::find_program`] gives it.
+    /// Absolute path, as [`process::find_program`] returns it.
     pub program: PathBuf,
     pub launcher: Option<Launcher>,
-    /// What the person whose program this is gives git for its way beyond this machine.
-    pub abroad: Vec<(OsString, OsString)>,
+    /// User's environment variables for git's connections to other machines.
+    pub network_env: Vec<(OsString, OsString)>,
 }
 
-/// A repository whose place is known. Opening one is [`Repository::open`].
+/// A repository at a known location. [`Repository::open`] opens one.
 #[derive(Clone, Debug)]
 pub struct Repository {
     tool: GitProgram,
-    /// Where objects, refs and configuration are: the key of a repository.
+    /// Common git directory with objects, refs and configuration. It identifies the repository.
     common: PathBuf,
-    /// The person's own work tree that we were pointed at, unless it is bare.
+    /// User's own work tree that was opened; `None` for a bare repository.
     own: Option<WorkTreeDirs>,
     /// Directory that new objects are written to until they are checked.
-    apart: Option<PathBuf>,
+    quarantine_objects: Option<PathBuf>,
     facts: Arc<GitFactCache>,
 }
 
-/// A work tree and the git directory that belongs to it.
+/// A work tree and its git directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WorkTreeDirs {
     git_dir: PathBuf,

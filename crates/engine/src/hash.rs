@@ -1,14 +1,14 @@
-//! Names for content.
+//! SHA-256 of content in hexadecimal form.
 
 use sha2::{Digest, Sha256};
 
-/// The first sixteen hex digits of the content's SHA-256.
-pub fn short(content: &[u8]) -> String {
+/// Returns the first sixteen hex digits of the content's SHA-256.
+pub fn short_sha256(content: &[u8]) -> String {
     hex(&Sha256::digest(content)[..8])
 }
 
-/// All of the content's SHA-256.
-pub fn whole(content: &[u8]) -> String {
+/// Returns the content's SHA-256 in hex digits.
+pub fn sha256(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
 }
 

@@ -1,26 +1,27 @@
-//! Acts: git, processes, agents, checks, the loop.
+//! Acts: git, processes, agents, checks, jobs and the worker loop. It has no SQL, prints nothing
+//! and reads no environment variables.
 
 pub mod activity;
 pub mod agent;
-pub mod carrier;
+pub mod agent_home;
+pub mod caches;
 pub mod check;
 pub mod clock;
 pub mod coordinator;
 pub mod git;
 pub mod hash;
+pub mod jobs;
 pub mod linter;
 pub mod log;
 pub mod manifest;
-pub mod own_home;
-pub mod perform;
-pub mod private;
+pub mod private_files;
 pub mod process;
-pub mod rate;
+pub mod project;
+pub mod rate_limit;
 pub mod redact;
-pub mod runs;
+pub mod repo_sync;
+pub mod run_records;
 pub mod sandbox;
 pub mod secret;
 pub mod session;
-pub mod supplies;
 pub mod worker;
-pub mod workshop;

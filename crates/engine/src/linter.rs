@@ -1,7 +1,7 @@
-//! What a linter's run amounts to: findings, nothing to report, or no answer at all.
+//! Interprets a linter's run: findings, no findings, or no answer at all.
 //!
-//! A linter that dies, is stopped or prints what cannot be read has said nothing about the change.
-//! Its exit code tells these apart, and what a code means is different for every tool.
+//! A linter that crashes, is stopped or prints unreadable output gives no answer about the change.
+//! The exit code distinguishes these cases, and its meaning differs for every tool.
 
 mod command;
 mod known;
@@ -12,40 +12,40 @@ use serde_json::Value;
 
 use crate::process::ProcessExit;
 use command::LinterCommand;
-use known::{ExitCodeMeaning, meaning};
+use known::{ExitCodeMeaning, exit_code_meaning};
 use report::LinterReport;
 
-/// How a linter ended and what it printed.
+/// Exit and output of a linter.
 #[derive(Clone, Copy, Debug)]
 pub struct LinterRun<'a> {
     /// The reviewer's name in the panel.
     pub name: &'a str,
-    /// For `sh -c`.
+    /// Command line for `sh -c`.
     pub command: &'a str,
-    /// None where it could not be started.
+    /// Exit, or `None` if it could not be started.
     pub exit: Option<ProcessExit>,
     pub stdout: &'a str,
-    /// Both streams, in the order in which they came.
+    /// Both streams, in the order of their lines.
     pub output: &'a str,
-    /// Some of the output was not kept.
+    /// Whether some of the output was dropped.
     pub cut: bool,
     /// The end of the output, for people.
     pub tail: &'a str,
-    /// The directories at which the repository stands, to make absolute paths relative.
+    /// Root directories of the repository, to make absolute paths relative.
     pub roots: &'a [&'a str],
 }
 
-/// Reads the findings of a linter's run. An error says why the run is no answer, and what to do.
-pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
+/// Reads the findings of a linter's run. The error says why the run is no answer, and what to do.
+pub fn read_linter_run(run: &LinterRun<'_>) -> Result<Review, String> {
     let code = match run.exit {
-        None => return Err(no_answer(run, "could not be started")),
+        None => return Err(unusable_run_message(run, "could not be started")),
         Some(ProcessExit::Code(126 | 127)) => {
-            return Err(no_answer(run, "was not found or cannot be run"));
+            return Err(unusable_run_message(run, "was not found or cannot be run"));
         }
-        // A shell tells of a signal that ended its command in this way.
+        // A shell reports a signal that ended its command as 128 plus its number.
         Some(ProcessExit::Code(code @ 129..=192)) => {
             let what = format!("was killed by signal {}", code - 128);
-            return Err(no_answer(run, &what));
+            return Err(unusable_run_message(run, &what));
         }
         Some(ProcessExit::Code(code)) => code,
         Some(
@@ -55,35 +55,37 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
             | ProcessExit::DiskLimit { .. }
             | ProcessExit::Cancelled
             | ProcessExit::Dismissed,
-        ) => return Err(no_answer(run, "did not run to its end")),
+        ) => return Err(unusable_run_message(run, "did not run to its end")),
     };
     if run.cut {
-        return Err(no_answer(
+        return Err(unusable_run_message(
             run,
-            "printed more than is kept, so findings may be missing",
+            "printed more than Countersign keeps, so findings may be missing",
         ));
     }
     let command = LinterCommand::parse(run.command);
-    let review = read(run);
+    let review = read_output(run);
     let has_findings = !review.findings.is_empty();
-    match meaning(&command, code) {
-        ExitCodeMeaning::Broken => Err(no_answer(
+    match exit_code_meaning(&command, code) {
+        ExitCodeMeaning::Broken => Err(unusable_run_message(
             run,
-            "ended with a code that does not stand for findings",
+            "ended with an exit code that does not mean findings",
         )),
-        ExitCodeMeaning::Findings if !has_findings => Err(no_answer(
+        ExitCodeMeaning::Findings if !has_findings => Err(unusable_run_message(
             run,
-            "ended as if it had findings, and none can be read from its output",
+            "ended with the exit code for findings, but its output contains none that can be read",
         )),
-        _ if has_crashed(run) && !is_report(run.stdout) => Err(no_answer(run, "crashed")),
-        _ if reports_its_own_failure(run.stdout) || report::tells_of_failure(run.stdout) => {
-            Err(no_answer(run, "reports that it did not run to its end"))
+        _ if has_crashed(run) && !is_report(run.stdout) => {
+            Err(unusable_run_message(run, "crashed"))
         }
+        _ if reports_its_own_failure(run.stdout) || report::tells_of_failure(run.stdout) => Err(
+            unusable_run_message(run, "reports that it did not run to its end"),
+        ),
         ExitCodeMeaning::Findings => Ok(review),
         ExitCodeMeaning::Clean { .. } if has_findings => Ok(review),
         ExitCodeMeaning::Clean { is_certain } => {
             if let LinterReport::Unclear(why) = report::judge(run.stdout, command.tool) {
-                return Err(no_answer(run, why));
+                return Err(unusable_run_message(run, why));
             }
             if is_clean(run, &command, is_certain) {
                 Ok(Review {
@@ -91,39 +93,39 @@ pub fn findings_of(run: &LinterRun<'_>) -> Result<Review, String> {
                     ..Review::new(ReviewClaim::Unknown, Vec::new())
                 })
             } else {
-                Err(no_answer(
+                Err(unusable_run_message(
                     run,
-                    "printed something that cannot be read as findings",
+                    "printed output that cannot be read as findings",
                 ))
             }
         }
     }
 }
 
-/// Its standard output alone where findings are in it: notes on standard error would make a report
-/// unreadable. Some tools print their findings there, though.
-fn read(run: &LinterRun<'_>) -> Review {
-    let alone = findings::read_in(run.roots, run.stdout);
+/// Reads stdout alone if it contains findings, because notes on stderr would make a report
+/// unreadable. Otherwise it reads both, because some tools print their findings on stderr.
+fn read_output(run: &LinterRun<'_>) -> Review {
+    let alone = findings::read_with_roots(run.roots, run.stdout);
     if !alone.findings.is_empty() || is_report(run.stdout) {
         return alone;
     }
-    findings::read_in(run.roots, run.output)
+    findings::read_with_roots(run.roots, run.output)
 }
 
-/// Whether output without findings says that there are none.
+/// Returns whether output without findings means that there are none.
 fn is_clean(run: &LinterRun<'_>, command: &LinterCommand<'_>, is_certain: bool) -> bool {
     let is_silent = run.stdout.trim().is_empty();
     let is_clean_report = report::judge(run.stdout, command.tool) == LinterReport::Clean;
-    if is_certain || is_clean_report || says_none(run.output) {
+    if is_certain || is_clean_report || says_nothing_found(run.output) {
         return !has_crashed(run);
     }
     if known::is_known(command) {
-        return !is_troubled(run.output);
+        return !mentions_trouble(run.output);
     }
-    is_silent && !is_troubled(run.output)
+    is_silent && !mentions_trouble(run.output)
 }
 
-/// Whether the text is a machine's: JSON, JSON lines or XML.
+/// Returns whether the text is machine-readable: JSON, JSON lines or XML.
 fn is_report(text: &str) -> bool {
     let text = text.trim();
     if text.is_empty() {
@@ -140,8 +142,8 @@ fn is_report(text: &str) -> bool {
             .all(is_json)
 }
 
-/// Whether a report says of itself that it is not complete: SARIF's invocations, a list of errors
-/// of the tool beside an empty list of results.
+/// Returns whether a report states that it is incomplete: in SARIF's invocations, or with a list
+/// of tool errors and an empty list of results.
 fn reports_its_own_failure(stdout: &str) -> bool {
     let Ok(report) = serde_json::from_str::<Value>(stdout.trim()) else {
         return false;
@@ -166,7 +168,7 @@ fn reports_its_own_failure(stdout: &str) -> bool {
             || report["errors"].is_array() && is_there(&report["errors"]))
 }
 
-/// What interpreters and runtimes print when a program dies.
+/// Texts that interpreters and runtimes print when a program crashes.
 const CRASHES: [&str; 13] = [
     "Traceback (most recent call last)",
     "panicked at ",
@@ -205,14 +207,14 @@ const TROUBLE: [&str; 14] = [
     "could not",
 ];
 
-fn is_troubled(output: &str) -> bool {
+fn mentions_trouble(output: &str) -> bool {
     let lower = output.to_lowercase();
     TROUBLE.iter().any(|word| lower.contains(word))
         || CRASHES.iter().any(|sign| output.contains(sign))
 }
 
-/// Whether the last line says in words that nothing was found, and no line counts anything.
-fn says_none(output: &str) -> bool {
+/// Returns whether the last line says that nothing was found, and no line counts a problem.
+fn says_nothing_found(output: &str) -> bool {
     const NOUNS: [&str; 8] = [
         "issue",
         "problem",
@@ -244,27 +246,27 @@ fn says_none(output: &str) -> bool {
     denies && !counts
 }
 
-fn no_answer(run: &LinterRun<'_>, what: &str) -> String {
-    let ended = run
+fn unusable_run_message(run: &LinterRun<'_>, what: &str) -> String {
+    let exit = run
         .exit
         .map(|exit| format!(" ({exit})"))
         .unwrap_or_default();
     let tail: Vec<&str> = run.tail.lines().collect();
     let last = tail[tail.len().saturating_sub(TAIL_LINES)..].join("\n");
     let last = findings::clean(last.trim());
-    let shown = if last.is_empty() {
+    let last_lines = if last.is_empty() {
         "It printed nothing.".to_owned()
     } else {
         format!("Its last lines:\n{last}")
     };
     format!(
-        "The linter {} {what}{ended}, so it says nothing about the change. Run it yourself: {}\n{shown}",
+        "The linter {} {what}{exit}, so it gives no answer about the change. Run it yourself: {}\n{last_lines}",
         findings::one_line(run.name),
         findings::shorten(&findings::one_line(run.command), COMMAND_CHARS_MAX),
     )
 }
 
-/// How many lines of the output a message shows.
+/// Maximum number of output lines in a message.
 const TAIL_LINES: usize = 20;
 const COMMAND_CHARS_MAX: usize = 200;
 

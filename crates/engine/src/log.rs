@@ -1,11 +1,11 @@
-//! Logging of errors that stop where they occur.
+//! Logs errors that stop where they occur.
 
 use std::fmt::Display;
 use std::panic::Location;
 
 /// Logs an error that the caller does not pass on.
 pub trait LogErr<T> {
-    /// Logs the error as a warning, with the place it was dropped at. `attempt` completes the
+    /// Logs the error as a warning, with the source location of the call. `attempt` completes the
     /// sentence "could not …".
     fn log_err(self, attempt: &str) -> Option<T>;
 }

@@ -1,11 +1,11 @@
-//! What a directory holds, down to the last byte, so that "nothing changed" is a
-//! fact and not git's opinion.
+//! Records the exact content of a directory, so that "nothing changed" is a fact and does not
+//! depend on git.
 //!
-//! Type, mode, size, content and link target of everything, ignored files and
-//! nested repositories included. Of the checkout's own `.git` it takes what
-//! decides anything: HEAD, refs, configuration, hooks, attributes and excludes;
-//! not the index and the logs, which honest reading commands rewrite.
-//! It reads and hashes; it changes nothing, follows no link, and asks git nothing.
+//! A manifest has type, mode, size, content hash and link target of everything, including ignored
+//! files and nested repositories. Of the checkout's own `.git` it covers the parts that matter:
+//! HEAD, refs, configuration, hooks, attributes and excludes; not the index and the logs, which
+//! harmless read commands rewrite. It reads and hashes; it changes nothing, follows no link, and
+//! does not call git.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 type Hash = [u8; 32];
 
-/// Parts of a checkout's `.git` that are looked at.
+/// Parts of a checkout's `.git` that are recorded.
 const GIT_PARTS: &[&str] = &[
     "HEAD",
     "commondir",
@@ -56,11 +56,11 @@ struct ManifestEntry {
     kind: FileKind,
     mode: u32,
     size: u64,
-    /// Of a file's content or a link's target; None where there is none to read.
+    /// Hash of a file's content or a link's target, or `None` if there is nothing to read.
     hash: Option<Hash>,
 }
 
-/// A directory at one instant.
+/// Content of a directory at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     entries: BTreeMap<PathBuf, ManifestEntry>,
@@ -86,10 +86,10 @@ impl fmt::Display for ManifestChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.what {
             ManifestChangeKind::Appeared => "appeared",
-            ManifestChangeKind::Vanished => "vanished",
-            ManifestChangeKind::BecameAnotherType => "became another type",
-            ManifestChangeKind::Mode => "has another mode",
-            ManifestChangeKind::Content => "has other content",
+            ManifestChangeKind::Vanished => "disappeared",
+            ManifestChangeKind::BecameAnotherType => "changed its type",
+            ManifestChangeKind::Mode => "changed its mode",
+            ManifestChangeKind::Content => "changed its content",
         };
         write!(out, "{} {what}", self.path.display())
     }
@@ -104,7 +104,7 @@ impl Manifest {
         self.entries.is_empty()
     }
 
-    /// One short name for the whole, for the record.
+    /// Returns one hash over all entries, for the record.
     pub fn digest(&self) -> String {
         let mut all = Sha256::new();
         for (path, entry) in &self.entries {
@@ -123,9 +123,8 @@ impl Manifest {
     }
 }
 
-/// Takes the manifest of a directory. Reads every file: call it where blocking is
-/// allowed.
-pub fn take(dir: &Path) -> Result<Manifest, Error> {
+/// Takes the manifest of a directory. It reads every file, so call it where blocking is allowed.
+pub fn take_manifest(dir: &Path) -> Result<Manifest, Error> {
     let mut entries = BTreeMap::new();
     let mut files = Vec::new();
     let mut dirs = vec![PathBuf::new()];
@@ -133,7 +132,7 @@ pub fn take(dir: &Path) -> Result<Manifest, Error> {
         let full = dir.join(&inside);
         let listed = match fs::read_dir(&full) {
             Ok(listed) => listed,
-            // Its mode is in the manifest, and that is what changed.
+            // Its mode is in the manifest, so a change to it is still found.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
             Err(source) => return Err(Error { path: full, source }),
         };
@@ -143,10 +142,10 @@ pub fn take(dir: &Path) -> Result<Manifest, Error> {
                 source,
             })?;
             let path = inside.join(child.file_name());
-            if is_left_out(&path) {
+            if is_excluded(&path) {
                 continue;
             }
-            let Some(entry) = look(&dir.join(&path))? else {
+            let Some(entry) = read_entry(&dir.join(&path))? else {
                 continue;
             };
             match entry.kind {
@@ -165,7 +164,7 @@ pub fn take(dir: &Path) -> Result<Manifest, Error> {
     Ok(Manifest { entries })
 }
 
-/// What is different, in the order of the paths.
+/// Returns the differences, ordered by path.
 pub fn diff(before: &Manifest, after: &Manifest) -> Vec<ManifestChange> {
     let mut changes = Vec::new();
     for (path, was) in &before.entries {
@@ -193,9 +192,9 @@ pub fn diff(before: &Manifest, after: &Manifest) -> Vec<ManifestChange> {
     changes
 }
 
-/// Only the top `.git` is looked at in part; one that is nested is a directory
-/// like any other.
-fn is_left_out(path: &Path) -> bool {
+/// Returns whether a path is not recorded. Only the top-level `.git` is recorded in part; a nested
+/// one is a directory like any other.
+fn is_excluded(path: &Path) -> bool {
     let Ok(inside) = path.strip_prefix(".git") else {
         return false;
     };
@@ -205,7 +204,7 @@ fn is_left_out(path: &Path) -> bool {
             .any(|part| inside.starts_with(part) || Path::new(part).starts_with(inside))
 }
 
-fn look(path: &Path) -> Result<Option<ManifestEntry>, Error> {
+fn read_entry(path: &Path) -> Result<Option<ManifestEntry>, Error> {
     let failed = |source| Error {
         path: path.to_owned(),
         source,
@@ -243,7 +242,7 @@ fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<HashedFile>, Error> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = files.len().div_ceil(threads).max(1);
     let parts: Vec<Result<Vec<HashedFile>, Error>> = std::thread::scope(|scope| {
-        let hash_part = |part: &[PathBuf]| part.iter().map(|path| hash(dir, path)).collect();
+        let hash_part = |part: &[PathBuf]| part.iter().map(|path| hash_entry(dir, path)).collect();
         let running: Vec<_> = files
             .chunks(share)
             .map(|part| scope.spawn(move || hash_part(part)))
@@ -260,7 +259,7 @@ fn hash_all(dir: &Path, files: &[PathBuf]) -> Result<Vec<HashedFile>, Error> {
     Ok(all)
 }
 
-fn hash(dir: &Path, path: &Path) -> Result<HashedFile, Error> {
+fn hash_entry(dir: &Path, path: &Path) -> Result<HashedFile, Error> {
     let full = dir.join(path);
     match hash_file(&full) {
         Ok(hash) => Ok((path.to_owned(), Some(hash))),

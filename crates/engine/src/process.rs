@@ -1,13 +1,13 @@
 //! Starts programs, watches them, and ends them with everything they started.
 //!
-//! The only place in Countersign that spawns. A run has an explicit environment,
-//! its own process group, three limits (wall, idle, output) and a transcript;
-//! whatever happens, it ends as a recorded [`Exit`] and nothing of it is left.
-//! What it refuses: to know what the program is for, to kill anything by name,
-//! and to touch a run whose owning Countersign is still alive.
+//! This is the only module of Countersign that spawns processes. A run has an explicit
+//! environment, its own process group, three limits (wall, idle, output) and a transcript. It
+//! always ends as a [`ProcessExit`], and none of its processes is left behind. The module does not
+//! know the purpose of a program, never kills by name, and never touches a run whose owning
+//! Countersign is still alive.
 //!
-//! [`Host::run`] is for agents and checks. [`output`] is for our own short
-//! commands (git), which neither daemonise nor need a transcript.
+//! [`ProcessHost::run`] is for agents and checks. [`run_short_command`] is for our own short commands (git),
+//! which neither daemonise nor need a transcript.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,36 +18,36 @@ use tokio::sync::watch;
 
 use crate::sandbox::{self, Proof, RefusedHost, SandboxSpec};
 
-mod attend;
 mod cgroup;
 mod disk;
 mod fork;
-mod hold;
+mod init;
 mod lines;
 mod memory;
 mod output;
+mod parent_death;
 mod record;
 mod run;
 mod spawn;
+mod stdin;
+mod terminal;
 mod tree;
-mod voice;
-mod warden;
 
-pub use attend::attend;
 pub use cgroup::{Cgroup, CgroupLimits};
 pub use disk::DiskQuota;
-pub(crate) use hold::tie_to;
-pub use hold::{adopt_orphans, hold};
-pub use output::{CommandOutput, ShortCommand, output};
-pub use record::{SweptRun, end_runs, sweep};
-pub use spawn::{find_program, plain};
-pub use tree::{ProcessIdentity, place};
-pub use warden::{
-    ForkSide, ProgramExit, ResourceLimits, Supervision, become_program, free_bytes, watch_over,
-    watch_over_ourselves,
+pub use init::{
+    ForkSide, ProgramExit, ResourceLimits, Supervision, become_program, fork_supervised,
+    free_bytes, run_supervised,
 };
+pub use output::{CommandOutput, ShortCommand, run_short_command};
+pub(crate) use parent_death::tie_to_parent;
+pub use parent_death::{adopt_orphans, exec_tied_to_parent};
+pub use record::{SweptRun, end_orphaned_runs, end_runs};
+pub use spawn::{find_program, normalize_program_path};
+pub use terminal::run_at_terminal;
+pub use tree::{ProcessIdentity, boot_and_pid_namespace};
 
-/// The environment variable by which everything that belongs to a run is known.
+/// Environment variable that marks every process of a run.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";
 
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum Error {
     NoDirectory { program: String, dir: PathBuf },
     #[error("`{0}` cannot be a run id: use letters, digits, `.`, `-` and `_`, at most 120 of them")]
     BadRunId(String),
-    #[error("`{0}` should be confined, and there is no launcher to do it; nothing was started")]
+    #[error("`{0}` needs a sandbox, but no launcher is configured; nothing was started")]
     NoLauncher(String),
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
@@ -74,7 +74,7 @@ pub enum Error {
     },
 }
 
-/// The name of one run: unique per data directory, safe as a file name.
+/// Name of one run: unique per data directory and safe as a file name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(String);
 
@@ -98,22 +98,22 @@ impl fmt::Display for RunId {
     }
 }
 
-/// What a run may use. Every field is a hard bound.
+/// Limits of a run. Every field is a hard bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// From the start to the end.
+    /// Time from the start to the end.
     pub wall: Duration,
-    /// Without a byte on stdout or stderr.
+    /// Longest time without a byte on stdout or stderr.
     pub idle: Duration,
-    /// How much the transcript keeps; what comes after is read and dropped.
+    /// Maximum size of the transcript; later output is read and dropped.
     pub output_bytes: u64,
-    /// A longer line is handed on in pieces of this size.
+    /// Longest line; a longer one is passed on in pieces of this size.
     pub line_bytes: usize,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub term_grace: Duration,
-    /// How long the pipes are read after the leader's exit.
+    /// Time for which the pipes are read after the leader's exit.
     pub drain_grace: Duration,
-    /// How long a program that has nothing more to do may take to end by itself.
+    /// Time that a finished program has to exit by itself.
     pub exit_grace: Duration,
 }
 
@@ -138,36 +138,36 @@ pub struct ProcessSpec {
     /// A path, or a name looked up in the `PATH` of `env`.
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// The whole environment: nothing is inherited.
+    /// The complete environment: nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
     pub stdin: Vec<u8>,
-    /// Whether stdin stays open for what `on_line` answers, until that says it is over.
-    pub converses: bool,
-    /// Where the raw output goes, stdout and stderr together, line by line.
+    /// Whether stdin stays open for the replies of `on_line`, until a reply sets `over`.
+    pub keeps_stdin_open: bool,
+    /// File for the raw output: stdout and stderr together, line by line.
     pub transcript: PathBuf,
     pub limits: ProcessLimits,
-    /// What it may put on the disk; without one, what the sandbox lets it.
-    pub allotment: Option<DiskQuota>,
-    /// What the run may see and touch; needs a launcher. Without one it may what we may.
-    pub confinement: Option<SandboxSpec>,
+    /// Disk quota. Without one, only the sandbox limits the run's disk use.
+    pub disk_quota: Option<DiskQuota>,
+    /// Sandbox of the run; it needs a launcher. Without it the run has our own permissions.
+    pub sandbox: Option<SandboxSpec>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
     Code(i32),
-    /// Killed by a signal that was not ours.
+    /// Killed by a signal that we did not send.
     Signal(i32),
     WallLimit,
     IdleLimit,
-    /// It had put so much on the disk, which is more than it may.
+    /// Stopped by us because it exceeded its disk quota, with its usage at that time.
     DiskLimit {
         bytes: u64,
         files: u64,
     },
     Cancelled,
-    /// It had done all it was there for, did not end by itself, and was ended.
+    /// Stopped by us because it had finished its work but did not exit by itself.
     Dismissed,
 }
 
@@ -190,12 +190,12 @@ impl fmt::Display for ProcessExit {
                 bytes >> 20
             ),
             Self::Cancelled => f.write_str("cancelled"),
-            Self::Dismissed => f.write_str("ended by us, after its last word"),
+            Self::Dismissed => f.write_str("stopped by Countersign after it had finished"),
         }
     }
 }
 
-/// What is known about a run once it is over.
+/// Result of a finished run.
 #[derive(Clone, Debug)]
 pub struct ProcessEnd {
     pub exit: ProcessExit,
@@ -203,17 +203,17 @@ pub struct ProcessEnd {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
     pub lines: u64,
-    /// The transcript is shorter than the output.
+    /// Whether the transcript is shorter than the output.
     pub cut: bool,
-    /// Why the transcript could not be written, if it could not.
+    /// Error that stopped the writing of the transcript, if there was one.
     pub transcript_error: Option<String>,
-    /// Processes that we had to end: after a stop, or because they outlived the leader.
+    /// Number of processes that we had to end: after a stop, or because they outlived the leader.
     pub swept: usize,
-    /// Processes that could not be ended; their record stays for the next sweep.
+    /// Number of processes that could not be ended; their record stays for the next sweep.
     pub survivors: usize,
-    /// How it was confined, if it was.
+    /// Proof of the sandbox, if there was one.
     pub proof: Option<Proof>,
-    /// Hosts that it wanted to reach and may not, where its network is held to a list.
+    /// Hosts that our proxy refused, if the run's network is limited to a list of hosts.
     pub refused_hosts: Vec<RefusedHost>,
 }
 
@@ -223,7 +223,7 @@ pub enum OutputStream {
     Err,
 }
 
-/// A line as text: broken UTF-8 replaced, NULs too, without its line end.
+/// A line as text, without its line end. Invalid UTF-8 and NULs are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
     pub stream: OutputStream,
@@ -232,28 +232,29 @@ pub struct OutputLine {
     pub whole: bool,
 }
 
-/// What the reader of a line wants to happen.
+/// Reaction of the caller to a line of output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineReaction {
-    /// Said to the program, where it converses.
+    /// Bytes for the program's stdin, if it stays open.
     pub say: Vec<u8>,
-    /// From now on the last thing to be said to it, if it has to be stopped.
+    /// Replaces the bytes that are written to stdin before the program is stopped.
     pub farewell: Option<Vec<u8>>,
-    /// Nothing more is wanted of it: stdin is closed, and soon the program is ended.
+    /// Whether the program has finished its work: stdin is closed, and the program is stopped if
+    /// it does not exit within `exit_grace`.
     pub over: bool,
 }
 
-/// Somebody who only listens.
+/// Lets a caller that only listens return `()`.
 impl From<()> for LineReaction {
     fn from((): ()) -> Self {
         Self::default()
     }
 }
 
-/// A program put in front of every child: `program args… -- child args…`.
+/// A program that starts every child: `program args… -- child args…`.
 ///
-/// Our own binary with the verb `hold` ties the child's life to ours; a sandbox
-/// goes into the same place.
+/// Our own binary with the verb `hold` ties the child's life to ours; with the verb `confine` it
+/// also sets up the sandbox.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     pub program: PathBuf,
@@ -261,8 +262,8 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// `exe hold <our pid> -- …`, where `exe` hands what follows to [`hold()`].
-    pub fn hold(exe: &Path) -> Self {
+    /// Returns `exe hold <our pid> -- …`, where `exe` passes the rest to [`exec_tied_to_parent`].
+    pub fn tied_to_us(exe: &Path) -> Self {
         let parent = std::process::id().to_string();
         Self {
             program: exe.to_owned(),
@@ -272,8 +273,8 @@ impl Launcher {
 }
 
 impl Launcher {
-    /// The same program with the verb `confine`, which holds and locks in.
-    fn confining(&self, specification: &Path) -> Self {
+    /// Returns the same program with the verb `confine`, which holds the child in a sandbox.
+    fn with_sandbox(&self, specification: &Path) -> Self {
         let parent = std::process::id().to_string();
         Self {
             program: self.program.clone(),
@@ -282,17 +283,17 @@ impl Launcher {
     }
 }
 
-/// Where runs are recorded, and what stands in front of each of them.
+/// Starts runs: the directory of their records, and their launcher.
 #[derive(Clone, Debug)]
 pub struct ProcessHost {
     pub data_dir: PathBuf,
     pub launcher: Option<Launcher>,
-    /// After [`adopt_orphans`], and with a launcher that holds: whatever was
-    /// reparented to us is ended with the run.
-    pub adopts: bool,
+    /// Whether processes that were reparented to us are ended with the run. Needs
+    /// [`adopt_orphans`] and a launcher with the verb `hold` or `confine`.
+    pub adopts_orphans: bool,
 }
 
-/// Asks a run to stop; it then ends as [`Exit::Cancelled`].
+/// Asks a run to stop; it then ends as [`ProcessExit::Cancelled`].
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
@@ -302,7 +303,7 @@ impl Stopper {
     }
 }
 
-/// The run's side of a [`Stopper`]. A dropped stopper never stops anything.
+/// The run's side of a [`Stopper`]. Dropping the stopper does not stop the run.
 #[derive(Clone, Debug)]
 pub struct StopSignal(watch::Receiver<bool>);
 
@@ -316,9 +317,9 @@ impl StopSignal {
         Self::pair().1
     }
 
-    /// Completes when the stop has been asked for.
-    pub async fn asked(&mut self) {
-        if self.0.wait_for(|asked| *asked).await.is_err() {
+    /// Completes when the stop has been requested.
+    pub async fn requested(&mut self) {
+        if self.0.wait_for(|stopped| *stopped).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -1,11 +1,12 @@
-//! Keeps a run from what is not its business: a reviewer from writing, a builder from everything
-//! but its worktree, both from the person's secrets.
+//! Restricts a run: a reviewer cannot write, a builder can write only its worktree, and neither
+//! can read the person's secrets.
 //!
-//! A [`Confinement`] says what one run may see and touch. Whatever it does not name is not there.
-//! It is enforced on one of three rungs, by our own binary between the fork and the program
-//! ([`confine`]): the child locks itself in, proves it by trying what must fail, and only then
-//! becomes the program. What it refuses: to run anything that it does not understand or could not
-//! prove. There is no rung that means "not at all"; a run without a confinement never comes here.
+//! A [`SandboxSpec`] lists everything that one run may see and touch; anything else is absent. One
+//! of three levels enforces it, in our own binary between the fork and the program (`confine`):
+//! the child restricts itself, proves it by trying operations that must fail, and only then
+//! becomes the program. It refuses to run with a specification that it does not understand, or
+//! without a proof. There is no level that means "off"; a run without a sandbox does not use this
+//! module.
 
 use std::fmt;
 use std::fs;
@@ -17,57 +18,57 @@ use serde::{Deserialize, Serialize};
 mod bubblewrap;
 mod confine;
 mod handover;
+mod home_tools;
+mod host_root;
 pub mod hosts;
 mod landlock;
 mod loopback;
 mod native;
 mod new_root;
 mod paths;
+mod privileges;
 mod probe;
+mod profile;
 pub mod program;
 mod proof;
 pub mod proxy;
 mod root;
 mod seccomp;
-mod shed;
-mod sources;
-mod tools;
-mod ward;
 
-pub use confine::{confine, confined};
+pub use confine::{run_confined, run_inside};
+pub use home_tools::Toolchain;
 pub use hosts::Destination;
 pub use paths::{Symlink, resolve};
-pub use probe::{LevelProbe, ProgramTrial, probe, try_program};
+pub use probe::{LevelProbe, ProgramTrial, probe_level, try_program};
+pub use profile::{RunMounts, SandboxProfile};
 pub use proof::Proof;
 pub use proxy::{Proxy, ProxyRules, RefusedHost, RunningProxy};
-pub use tools::Toolchain;
-pub use ward::{RunMounts, SandboxProfile};
 
-/// What the child exits with if it could not confine itself; nothing was started then.
+/// Exit code of a child that could not confine itself; it has started nothing.
 pub const NOT_CONFINED: u8 = 125;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "the run was not confined, so nothing was started: {why}; `countersign doctor` shows what this machine can do, and `isolation = \"manifest\"` in the policy goes without"
+        "the sandbox could not be set up, so nothing was started: {why}; run `countersign doctor` to see which sandbox levels work here, or set `sandbox = \"off\"` in [policy] to run without one"
     )]
     NotConfined { why: String },
-    /// Somebody ended it before it could confine itself, or prove that it had.
-    #[error("the run was killed before it had begun: {exit}")]
+    /// The child was killed before it could confine itself or prove it.
+    #[error("the run was killed before its sandbox was ready: {exit}")]
     Killed { exit: String },
     #[error("{}: {source}; see that the data directory is writable", path.display())]
     File { path: PathBuf, source: io::Error },
 }
 
-/// How a run is confined, from the strongest.
+/// Kinds of sandbox, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLevel {
-    /// Namespaces of our own making, a root made of read-only mounts, Landlock, seccomp.
+    /// Our own namespaces, a root of read-only mounts, Landlock and seccomp.
     Native,
-    /// The namespaces are bubblewrap's; Landlock and seccomp are ours.
+    /// Namespaces by bubblewrap, with our Landlock and seccomp.
     Bubblewrap,
-    /// No namespaces: Landlock and seccomp alone.
+    /// Landlock and seccomp only, without namespaces.
     Landlock,
 }
 
@@ -93,74 +94,75 @@ impl fmt::Display for SandboxLevel {
 #[serde(rename_all = "snake_case")]
 pub enum SandboxNetwork {
     On,
-    /// Loopback at most.
+    /// At most loopback.
     Off,
-    /// A proxy of ours on loopback, which connects to named hosts.
+    /// Only our proxy on loopback, which connects to listed hosts.
     Proxy(ProxyRules),
 }
 
 impl SandboxNetwork {
-    /// Whether the run has nothing but loopback, where there are namespaces.
-    pub fn is_apart(&self) -> bool {
+    /// Returns whether the run has only loopback, on levels with namespaces.
+    pub fn is_isolated(&self) -> bool {
         match self {
             Self::On => false,
             Self::Off | Self::Proxy(_) => true,
         }
     }
 
-    /// One more host that may be reached, where there is a list.
-    pub fn admit(&mut self, host: Destination) {
-        if let Self::Proxy(proxied) = self {
-            proxied.admit(host);
+    /// Adds a host to the list, if the network is limited to one.
+    pub fn allow_host(&mut self, host: Destination) {
+        if let Self::Proxy(rules) = self {
+            rules.allow_host(host);
         }
     }
 
-    /// For the record of a review.
+    /// Returns a description for the record of a review.
     pub fn describe(&self) -> String {
         match self {
             Self::On => "network on".to_owned(),
             Self::Off => "network off".to_owned(),
-            Self::Proxy(proxied) => format!("network: provider ({})", proxied.describe()),
+            Self::Proxy(rules) => format!("network: provider ({})", rules.describe()),
         }
     }
 }
 
-/// Everything that one run may see and touch. Read strictly: an unknown key or word confines
-/// nothing and starts nothing.
+/// Everything that one run may see and touch. It is parsed strictly: with an unknown key or value,
+/// nothing is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxSpec {
     pub rung: SandboxLevel,
-    /// Seen, never written.
+    /// Read-only paths.
     pub read: Vec<PathBuf>,
-    /// The run's own.
+    /// Writable paths.
     pub write: Vec<PathBuf>,
-    /// Inside of `write`, and read-only all the same.
+    /// Paths inside `write` that are read-only.
     pub shut: Vec<PathBuf>,
-    /// Inside of `read`, and hidden all the same.
+    /// Paths inside `read` that are hidden.
     pub masked: Vec<PathBuf>,
-    /// Files that appear elsewhere than where they are: an agent's own credentials.
+    /// Files that are mounted at another path: an agent's own credentials.
     pub lent: Vec<CredentialMount>,
-    /// Directories whose changes go into a layer of the run's own.
+    /// Directories whose changes go into an overlay of the run.
     pub layered: Vec<OverlayDir>,
-    /// Symbolic links on the way to what is shown.
+    /// Symbolic links on the way to mounted paths.
     pub links: Vec<Symlink>,
-    /// Where a write must fail, as part of the proof.
+    /// Directories in which a write must fail, as part of the proof.
     pub refused: Vec<PathBuf>,
-    /// What must not be readable, as part of the proof.
+    /// Paths that must not be readable, as part of the proof.
     pub hidden: Vec<PathBuf>,
     pub network: SandboxNetwork,
-    /// Whether UNIX sockets may be made: only where none of anybody else has a name inside.
+    /// Whether UNIX sockets may be created: only if no socket of another process has a name in the
+    /// sandbox.
     pub unix_sockets: bool,
-    /// Whether modes, owners, times and attributes may be changed where a rung cannot tell whose
-    /// they are.
+    /// Whether modes, owners, times and attributes may be changed on a level that cannot restrict
+    /// this to the run's own files.
     pub metadata: bool,
     pub bounds: SandboxLimits,
-    /// Where the proof is written; outside of everything the run may touch.
+    /// File of the proof, outside of everything that the run may touch.
     pub proof: PathBuf,
 }
 
-/// A file of the person's, read-only at a place of the run's.
+/// A file of the person's that is mounted read-only at a path of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialMount {
@@ -168,7 +170,7 @@ pub struct CredentialMount {
     pub to: PathBuf,
 }
 
-/// A directory that looks writable, while the changes are kept apart.
+/// A directory that looks writable, while its changes are stored separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayDir {
@@ -177,17 +179,17 @@ pub struct OverlayDir {
     pub work: PathBuf,
 }
 
-/// How much a run may take.
+/// Resource limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxLimits {
     pub processes: u64,
     pub open_files: u64,
-    /// Of one file.
+    /// Maximum size of one file.
     pub file_bytes: u64,
-    /// Of the temporary file systems in memory, each.
+    /// Maximum size of each tmpfs.
     pub tmp_bytes: u64,
-    /// Of all that it holds together: processes, shared memory, files in memory, socket buffers.
+    /// Maximum memory of the whole run: processes, shared memory, files in memory, socket buffers.
     pub memory_bytes: u64,
     /// Free memory of the machine below which the run is ended.
     pub memory_floor_bytes: u64,
@@ -209,80 +211,80 @@ impl Default for SandboxLimits {
     }
 }
 
-/// The machine's memory. A run may have three quarters of it: enough for any one, and the machine
-/// goes on. Where it is not known there is no bound, and no floor that could end an innocent run.
+/// Returns the machine's memory. A run may use three quarters of it, so that the machine keeps
+/// working. If it is unknown, there is no bound, and no floor that could end an innocent run.
 fn total_memory() -> u64 {
-    let known = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = known
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kib.map_or(u64::MAX, |kib| kib << 10)
 }
 
-/// A sixteenth of the machine's memory, at most 512 MiB.
+/// Returns a sixteenth of the machine's memory, at most 512 MiB.
 fn memory_floor(total: u64) -> u64 {
     match total {
         u64::MAX => 0,
-        known => (known / 16).min(512 << 20),
+        bytes => (bytes / 16).min(512 << 20),
     }
 }
 
-/// A specification longer than this is not one of ours.
+/// Maximum size of a specification file; we never write a longer one.
 const SPECIFICATION_MAX: u64 = 4 << 20;
 
 impl SandboxSpec {
-    /// Writes it down for [`confine`], beside where the proof will be, and says where that is. A
-    /// proof of an earlier run is removed.
+    /// Writes the specification for `confine` next to the proof, and returns its path. Removes
+    /// the proof of an earlier run.
     pub fn write(&self) -> Result<PathBuf, Error> {
         let file = self.proof.with_file_name("confinement.json");
         let failed = |source| Error::File {
             path: file.clone(),
             source,
         };
-        crate::private::make_dir(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        crate::private_files::make_dir(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         let canonical = self.canonical().map_err(|why| Error::NotConfined { why })?;
         let text = serde_json::to_vec_pretty(&canonical).map_err(|error| failed(error.into()))?;
         match fs::remove_file(&self.proof) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        crate::private::write(&file, text).map_err(failed)?;
+        crate::private_files::write(&file, text).map_err(failed)?;
         Ok(file)
     }
 
-    /// The same with every path in its canonical form, and the links that lead there. What is only
-    /// to be read or hidden and is not there is left out; what is to be written must be there.
+    /// Returns the specification with canonical paths and the symbolic links that lead to them. A
+    /// missing path is left out if it is only read or hidden, and is an error if it is written.
     fn canonical(&self) -> Result<Self, String> {
         let mut links = Vec::new();
-        let mut seen = |list: &[PathBuf]| -> Vec<PathBuf> {
-            let found = list.iter().filter_map(|path| resolve(path).ok());
-            let mut real: Vec<PathBuf> = found
-                .map(|found| {
-                    links.extend(found.links);
-                    found.real
+        let mut existing = |list: &[PathBuf]| -> Vec<PathBuf> {
+            let resolved = list.iter().filter_map(|path| resolve(path).ok());
+            let mut real: Vec<PathBuf> = resolved
+                .map(|path| {
+                    links.extend(path.links);
+                    path.real
                 })
                 .collect();
             real.sort();
             real.dedup();
             real
         };
-        let (read, shut) = (seen(&self.read), seen(&self.shut));
-        let refused = seen(&self.refused);
-        let there =
+        let (read, shut) = (existing(&self.read), existing(&self.shut));
+        let refused = existing(&self.refused);
+        let required =
             |path: &Path| resolve(path).map_err(|error| format!("{}: {error}", path.display()));
         let mut write = Vec::new();
         for path in &self.write {
-            let found = there(path)?;
-            links.extend(found.links);
-            write.push(found.real);
+            let resolved = required(path)?;
+            links.extend(resolved.links);
+            write.push(resolved.real);
         }
         let mut lent = Vec::new();
         for file in &self.lent {
             let Ok(from) = resolve(&file.from) else {
                 continue;
             };
-            let to = there(&file.to)?;
+            let to = required(&file.to)?;
             links.extend(to.links);
             lent.push(CredentialMount {
                 from: from.real,
@@ -291,21 +293,23 @@ impl SandboxSpec {
         }
         let mut layered = Vec::new();
         for layer in &self.layered {
-            let dir = there(&layer.dir)?;
+            let dir = required(&layer.dir)?;
             links.extend(dir.links);
             layered.push(OverlayDir {
                 dir: dir.real,
-                changes: there(&layer.changes)?.real,
-                work: there(&layer.work)?.real,
+                changes: required(&layer.changes)?.real,
+                work: required(&layer.work)?.real,
             });
         }
         links.extend_from_slice(&self.links);
         links.sort();
         links.dedup();
         let hidden = |list: &[PathBuf]| -> Vec<PathBuf> {
-            list.iter().filter_map(|path| paths::real(path)).collect()
+            list.iter()
+                .filter_map(|path| paths::real_path(path))
+                .collect()
         };
-        let notes = there(self.proof.parent().unwrap_or(Path::new("/")))?;
+        let proof_dir = required(self.proof.parent().unwrap_or(Path::new("/")))?;
         let name = self.proof.file_name().ok_or("the proof has no name")?;
         Ok(Self {
             read,
@@ -317,22 +321,22 @@ impl SandboxSpec {
             links,
             refused,
             hidden: hidden(&self.hidden),
-            proof: notes.real.join(name),
+            proof: proof_dir.real.join(name),
             ..self.clone()
         })
     }
 
-    /// Reads it strictly: an unknown word, or a path that is not canonical, starts nothing.
+    /// Parses the file strictly: an unknown word or a path that is not canonical is an error.
     fn read(file: &Path) -> io::Result<Self> {
         if fs::metadata(file)?.len() > SPECIFICATION_MAX {
             return Err(io::Error::other("the specification is too long"));
         }
-        let read: Self = serde_json::from_slice(&fs::read(file)?)?;
-        read.paths().try_for_each(paths::must_be_canonical)?;
-        Ok(read)
+        let spec: Self = serde_json::from_slice(&fs::read(file)?)?;
+        spec.paths().try_for_each(paths::ensure_canonical)?;
+        Ok(spec)
     }
 
-    /// Every path in it but what links lead to.
+    /// Returns all paths of the specification except the targets of links.
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let lists = [
             &self.read,
@@ -350,25 +354,30 @@ impl SandboxSpec {
         all.chain(links).chain([&self.proof]).map(PathBuf::as_path)
     }
 
-    /// Whether what it starts can leave it behind.
+    /// Returns whether processes of the run can outlive its leader, because no PID namespace holds
+    /// them.
     pub fn is_without_namespaces(&self) -> bool {
         self.rung == SandboxLevel::Landlock
     }
 
-    /// Whether nothing of it is left once our own process outside has ended with a code: it has
-    /// taken the end of the namespace's first process, whom nobody in there outlives.
-    pub fn ends_as_a_whole(&self) -> bool {
+    /// Returns whether no process is left once our outer process has exited with a code. It then
+    /// has reaped the first process of the PID namespace, which no other process in there
+    /// outlives.
+    pub fn ends_with_its_namespace(&self) -> bool {
         self.rung == SandboxLevel::Native
     }
 
-    /// What the child proved before it became the program.
-    pub fn proven(&self) -> Result<Proof, Error> {
-        let proof = proof::read(&self.proof).map_err(|why| Error::NotConfined { why })?;
+    /// Returns the proof that the child wrote before it became the program.
+    pub fn read_proof(&self) -> Result<Proof, Error> {
+        let proof = proof::read_proof(&self.proof).map_err(|why| Error::NotConfined { why })?;
         if proof.rung == self.rung {
             Ok(proof)
         } else {
             Err(Error::NotConfined {
-                why: format!("{} was wanted, {} was proven", self.rung, proof.rung),
+                why: format!(
+                    "the level {} was requested, but {} was proven",
+                    self.rung, proof.rung
+                ),
             })
         }
     }

@@ -1,4 +1,4 @@
-//! Secrets: made of the operating system's randomness, kept only as hashes.
+//! Creates secrets from the operating system's randomness. Only their hashes are stored.
 
 use std::fmt;
 use std::fs::File;
@@ -10,49 +10,49 @@ use sha2::Sha256;
 
 use crate::hash::{self, hex};
 
-/// Every secret begins with it, so that scanners for leaked ones know ours.
+/// Prefix of every secret, so that scanners for leaked secrets recognise ours.
 pub const PREFIX: &str = findings::TOKEN_PREFIX;
 const BYTES: usize = findings::TOKEN_DIGITS / 2;
 const ID_CHARS: usize = 8;
 
-/// A new secret of 256 random bits.
-pub fn mint() -> io::Result<String> {
+/// Creates a secret of 256 random bits.
+pub fn generate() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(format!("{PREFIX}{}", hex(&bytes)))
 }
 
-/// A secret as it is handed out, and what is kept of it.
+/// A new secret, its hash for the store, and its id.
 pub struct NewSecret {
     pub secret: String,
     pub hash: String,
-    /// Enough of the hash to name it by.
+    /// Beginning of the hash, which identifies the secret.
     pub id: String,
 }
 
 impl fmt::Debug for NewSecret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Fresh").field(&self.id).finish()
+        out.debug_tuple("NewSecret").field(&self.id).finish()
     }
 }
 
-pub fn fresh() -> io::Result<NewSecret> {
-    let secret = mint()?;
-    let hash = hash(&secret);
+pub fn new_secret() -> io::Result<NewSecret> {
+    let secret = generate()?;
+    let hash = hash_secret(&secret);
     let id = hash.chars().take(ID_CHARS).collect();
     Ok(NewSecret { secret, hash, id })
 }
 
-/// What is kept of a secret. With that many random bits there is nothing to guess, so a plain
-/// hash serves, and the store finds a token by it.
-pub fn hash(secret: &str) -> String {
-    hash::whole(secret.as_bytes())
+/// Returns the hash of a secret for the store. A secret has too many random bits to be guessed, so
+/// a plain hash is sufficient, and the store can look up a token by it.
+pub fn hash_secret(secret: &str) -> String {
+    hash::sha256(secret.as_bytes())
 }
 
-/// The base64 of the HMAC-SHA256 of a message.
-pub fn sign(key: &[u8], message: &[u8]) -> String {
+/// Returns the HMAC-SHA256 of a message in base64.
+pub fn hmac_base64(key: &[u8], message: &[u8]) -> String {
     use hmac::{Hmac, KeyInit, Mac};
-    // A key of any length is one; there is no other failure.
+    // HMAC accepts a key of any length, so this does not fail.
     let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return String::new();
     };
@@ -69,22 +69,22 @@ mod tests {
 
     #[test]
     fn no_two_secrets_are_alike_and_none_is_its_hash() {
-        let (one, two) = (mint().unwrap(), mint().unwrap());
+        let (one, two) = (generate().unwrap(), generate().unwrap());
         assert_ne!(one, two);
         assert_eq!(one.len(), PREFIX.len() + 2 * BYTES);
-        assert_eq!(hash(&one), hash(&one));
-        assert!(!one.contains(&hash(&one)));
-        let fresh = fresh().unwrap();
-        assert!(fresh.hash == hash(&fresh.secret) && fresh.hash.starts_with(&fresh.id));
+        assert_eq!(hash_secret(&one), hash_secret(&one));
+        assert!(!one.contains(&hash_secret(&one)));
+        let fresh = new_secret().unwrap();
+        assert!(fresh.hash == hash_secret(&fresh.secret) && fresh.hash.starts_with(&fresh.id));
         assert!(!format!("{fresh:?}").contains(&fresh.secret));
     }
 
     #[test]
     fn a_signature_is_that_of_the_standard() {
-        // The example of the Standard Webhooks' own libraries.
+        // This is the example of the Standard Webhooks libraries.
         let key = from_base64("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let message = "msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{\"test\": 2432232314}";
-        let signed = sign(&key, message.as_bytes());
+        let signed = hmac_base64(&key, message.as_bytes());
         assert_eq!(signed, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }

@@ -1,15 +1,15 @@
 //! Sessions of agents that connect over MCP. They have an identity, claim one job at a time through
-//! the same coordinator as workers, and report what they did. Nothing they say is taken on trust, and
-//! their lease ends when they fall silent. Agents that we started may call too, about the job that
+//! the same coordinator as workers, and report their results. Nothing they report is trusted, and
+//! their lease ends when they fall silent. Agents that we spawned may also call, about the job that
 //! they have; they neither claim nor report.
 
 use std::time::Duration;
 
 use findings::{CriterionAnswer, Review};
+use flow::access::{Access, Action};
 use flow::attempt::{Attempt, HeldClaim};
 use flow::event::{FindingReport, Lease, VerifierAnswer};
 use flow::job::OpenJob;
-use flow::standing::{Access, Action};
 use flow::ticket::Submission;
 use flow::{Actor, Event, EventKind, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage};
 use store::{Job, JobId, JobQuery, JobState, JobWork, Leased, Page, Stored};
@@ -18,20 +18,20 @@ use crate::coordinator::{
     AgentClaim, Coordinator, Error, JobRequest, LocalCoordinator, Offer, Once, Report, WorkItem,
 };
 
-/// Jobs of one ticket that are looked through.
-const LOOK_MOST: u32 = 1000;
+/// Maximum number of jobs read per ticket.
+const JOBS_READ_MAX: u32 = 1000;
 /// Claim attempts per listing. Agents race for the same jobs, so list again after this many misses.
 const TRIES_MAX: u32 = 16;
-/// Listings per call where others were faster.
+/// Listings per call when other agents keep winning the race.
 const LOOKS_MAX: u32 = 64;
 
-/// The identity of an agent that connected, and the only ticket it may speak of.
+/// Identity of a connected agent, and the only ticket it may speak of, if it is limited to one.
 #[derive(Clone, Debug)]
 pub struct AgentSession {
     pub actor: Actor,
     pub ticket: Option<TicketId>,
-    pub standing: Access,
-    /// The queues of its tasks, which count as claims too: it has one claim at a time.
+    pub access: Access,
+    /// Queues of its tasks, which also count as claims: a session has one claim at a time.
     pub task_queues: Vec<Queue>,
 }
 
@@ -46,7 +46,7 @@ pub struct SessionClaim {
     pub until: Time,
 }
 
-/// The queues that a role works from.
+/// Returns the queues that a role works from.
 pub fn queues_of(role: Role) -> &'static [Queue] {
     match role {
         Role::Builder => &[Queue::Build],
@@ -56,16 +56,17 @@ pub fn queues_of(role: Role) -> &'static [Queue] {
     }
 }
 
-/// A builder's own account of its submission; unproven, all of it.
+/// A builder's own account of its submission. None of it is proven.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct SubmissionNotes {
     pub summary: String,
     pub claims: Vec<CriterionAnswer>,
     pub reports: Vec<FindingReport>,
 }
 
 impl AgentSession {
-    /// Its name on leases: the agent's, so that one that was restarted finds its work again.
+    /// Returns its name on leases. It contains the agent's name, so that a restarted agent finds
+    /// its work again.
     pub fn holder(&self) -> String {
         format!("guest:{}", self.actor.agent)
     }
@@ -74,25 +75,25 @@ impl AgentSession {
         queues_of(self.actor.role).to_vec()
     }
 
-    /// The queues of which it may have one job at a time, all together.
+    /// Returns the queues in which it may hold one job at a time, all together.
     pub fn alone_in(&self) -> Vec<Queue> {
         let mut queues = self.queues();
         queues.extend(self.task_queues.iter().cloned());
         queues
     }
 
-    /// Whether the job is the session's, or its worker's.
+    /// Returns whether this session, or the worker that spawned it, holds the lease of the job.
     fn may_hold(&self, job: &Job) -> bool {
         let of_ticket = self.ticket == job.ticket;
-        match self.standing {
-            Access::Guest => of_ticket || self.ticket.is_none(),
-            Access::Hired(lease) => {
+        match self.access {
+            Access::SelfRegistered => of_ticket || self.ticket.is_none(),
+            Access::Spawned(lease) => {
                 of_ticket && job.serial == Some(lease.serial) && job.fence == lease.fence
             }
         }
     }
 
-    /// A reviewer who looks at single findings speaks as a verifier.
+    /// Returns the actor for a task. A reviewer that checks single findings acts as a verifier.
     pub fn actor_for(&self, task: &Task) -> Actor {
         let role = match task {
             Task::Verify { .. } => Role::Verifier,
@@ -108,11 +109,12 @@ impl AgentSession {
         }
     }
 
+    /// Returns whether the session may report on this ticket.
     fn may_speak_of(&self, ticket: &TicketId) -> bool {
         self.ticket.as_ref().is_none_or(|only| only == ticket)
     }
 
-    /// The request of one agent, which has one claim at a time.
+    /// Builds the claim request of one agent, which has one claim at a time.
     pub fn request(&self) -> JobRequest {
         JobRequest {
             name: self.actor.agent.clone(),
@@ -140,31 +142,31 @@ impl AgentSession {
 }
 
 impl SessionClaim {
-    /// The name of this claim; every report on it carries it.
+    /// Returns the name of this claim, which every report on it carries.
     pub fn attempt(&self) -> Attempt {
         Attempt::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
-    /// The claim that a report is compared with.
+    /// Returns the claim that a report is compared with.
     pub fn claim(&self) -> HeldClaim {
         HeldClaim::of_job(&self.stored.ticket.id, self.lease, &self.task)
     }
 
-    /// The agent has said that it is at work.
+    /// Returns whether the agent has reported that it started.
     pub fn is_started(&self) -> bool {
         let mut jobs = self.stored.ticket.jobs.iter();
         jobs.any(|job| job.serial == self.lease.serial && job.fence == self.lease.fence)
     }
 }
 
-/// The claim of the session, if it has one.
-pub async fn held(
-    desk: &LocalCoordinator,
+/// Returns the claim of the session, if it has one.
+pub async fn current_claim(
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
 ) -> Result<Option<SessionClaim>, Error> {
-    for job in in_hand(desk, session).await? {
+    for job in leased_jobs(coordinator, session).await? {
         if session.may_hold(&job)
-            && let Some(claim) = session_claim(desk, job.into()).await?
+            && let Some(claim) = session_claim(coordinator, job.into()).await?
         {
             return Ok(Some(claim));
         }
@@ -172,83 +174,90 @@ pub async fn held(
     Ok(None)
 }
 
-async fn in_hand(desk: &LocalCoordinator, session: &AgentSession) -> Result<Vec<Job>, Error> {
-    match session.standing {
-        Access::Guest => Ok(desk
+async fn leased_jobs(
+    coordinator: &LocalCoordinator,
+    session: &AgentSession,
+) -> Result<Vec<Job>, Error> {
+    match session.access {
+        Access::SelfRegistered => Ok(coordinator
             .store
             .held_jobs(&session.holder(), &session.queues())
             .await?),
-        // The lease is its worker's, and its ticket has few jobs.
-        Access::Hired(_) => {
+        // The worker that spawned it holds the lease, and its ticket has few jobs.
+        Access::Spawned(_) => {
             let query = JobQuery {
                 state: Some(JobState::Leased),
                 ticket: session.ticket.clone(),
                 ..JobQuery::default()
             };
-            page_of(desk, &query, LOOK_MOST).await
+            page_of(coordinator, &query, JOBS_READ_MAX).await
         }
     }
 }
 
 /// Returns the claim of the session, or claims the most urgent job that its agent may take.
-pub async fn take(
-    desk: &LocalCoordinator,
+pub async fn claim_next(
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
 ) -> Result<Option<SessionClaim>, Error> {
-    session.standing.may(Action::Take)?;
+    session.access.check(Action::Claim)?;
     let queues = session.queues();
-    // Many agents ask while there is nothing at all.
-    if !desk.store.has_open(Some(&queues)).await? {
+    // Many agents ask while there is no work at all; this keeps such a call cheap.
+    if !coordinator.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
-    if let Some(claim) = held(desk, session).await? {
+    if let Some(claim) = current_claim(coordinator, session).await? {
         return Ok(Some(claim));
     }
-    if has_a_task(desk, session).await? {
+    if holds_task(coordinator, session).await? {
         return Ok(None);
     }
     let request = session.request();
     let mut before = None;
     for _ in 0..LOOKS_MAX {
-        let offers = desk.wait(&request, Duration::ZERO).await?;
-        // What others took is not there any more; what still is, is kept from the agent.
+        let offers = coordinator.wait(&request, Duration::ZERO).await?;
+        // Jobs that others took are gone from the list. If the first offer is still there, this
+        // agent may not have it.
         let first = offers.first().map(|offer| offer.of.clone());
         if first.is_none() || first == before {
             break;
         }
         before = first;
         for offer in offers {
-            if let Some(claim) = claim(desk, session, offer).await? {
+            if let Some(claim) = claim(coordinator, session, offer).await? {
                 return Ok(Some(claim));
             }
         }
     }
-    // Another process of the same agent may have been given one in this instant.
-    held(desk, session).await
+    // Another process of the same agent may have claimed a job at the same moment.
+    current_claim(coordinator, session).await
 }
 
-/// A task that it holds is its one claim.
-async fn has_a_task(desk: &LocalCoordinator, session: &AgentSession) -> Result<bool, Error> {
+/// Returns whether the session holds a task, which is then its one claim.
+async fn holds_task(coordinator: &LocalCoordinator, session: &AgentSession) -> Result<bool, Error> {
     if session.task_queues.is_empty() {
         return Ok(false);
     }
     let holder = session.holder();
-    let held = desk.store.held_jobs(&holder, &session.task_queues).await?;
-    Ok(!held.is_empty())
+    let tasks = coordinator
+        .store
+        .held_jobs(&holder, &session.task_queues)
+        .await?;
+    Ok(!tasks.is_empty())
 }
 
 /// Claims a job of the offered ticket that `flow` lets the agent begin.
 async fn claim(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
     offer: Offer,
 ) -> Result<Option<SessionClaim>, Error> {
     let WorkItem::Ticket(id) = &offer.of else {
         return Ok(None);
     };
-    let stored = desk.ticket(id).await?;
-    let policy = desk.policy_of(&stored).await?;
-    let at = (desk.clock)();
+    let stored = coordinator.ticket(id).await?;
+    let policy = coordinator.policy_of(&stored).await?;
+    let at = (coordinator.clock)();
     let mut queues: Vec<Queue> = Vec::new();
     for job in &stored.ticket.jobs {
         let queue = job.task.queue();
@@ -267,14 +276,15 @@ async fn claim(
             most: 1,
             ..request
         };
-        if let Some(job) = desk.claim(&request).await?.pop() {
-            return session_claim(desk, job.into()).await;
+        if let Some(job) = coordinator.claim(&request).await?.pop() {
+            return session_claim(coordinator, job.into()).await;
         }
     }
     Ok(None)
 }
 
-/// Asks `flow` as if the job began now: who built part of a change is not offered its review.
+/// Asks `flow` as if the job began now. An agent that built part of a change is not offered its
+/// review.
 fn may_start(
     session: &AgentSession,
     (ticket, job): (&Ticket, &OpenJob),
@@ -282,7 +292,7 @@ fn may_start(
     at: Time,
 ) -> bool {
     let agent = &session.actor.agent;
-    if job.agent.as_ref().is_some_and(|named| named != agent) {
+    if job.agent.as_ref().is_some_and(|assigned| assigned != agent) {
         return false;
     }
     let lease = Lease {
@@ -300,17 +310,17 @@ fn may_start(
 }
 
 /// Returns when there may be a job or a task for the agent, or after `most`.
-pub async fn wait(desk: &LocalCoordinator, session: &AgentSession, most: Duration) {
+pub async fn wait(coordinator: &LocalCoordinator, session: &AgentSession, most: Duration) {
     let request = JobRequest {
         tasks: session.task_queues.clone(),
         ..session.request()
     };
-    desk.wait_for_any(&request, most).await;
+    coordinator.wait_for_any(&request, most).await;
 }
 
 /// Claims the most urgent task of the agent's own queues.
 pub async fn take_task(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
     lease: Duration,
 ) -> Result<Option<Leased>, Error> {
@@ -322,38 +332,43 @@ pub async fn take_task(
         most: 1,
         ..session.request()
     };
-    Ok(desk.claim(&request).await?.pop())
+    Ok(coordinator.claim(&request).await?.pop())
 }
 
-async fn page_of(desk: &LocalCoordinator, query: &JobQuery, most: u32) -> Result<Vec<Job>, Error> {
+async fn page_of(
+    coordinator: &LocalCoordinator,
+    query: &JobQuery,
+    most: u32,
+) -> Result<Vec<Job>, Error> {
     let page = Page { after: None, most };
-    Ok(desk.store.jobs(query, &page).await?.items)
+    Ok(coordinator.store.jobs(query, &page).await?.items)
 }
 
+/// Completes a claim with its ticket and policy; `None` for a job outside tickets.
 async fn session_claim(
-    desk: &LocalCoordinator,
-    held: ClaimParts,
+    coordinator: &LocalCoordinator,
+    parts: ClaimParts,
 ) -> Result<Option<SessionClaim>, Error> {
-    let (Some(id), Some(serial), JobWork::Task(task)) = (held.ticket, held.serial, held.work)
+    let (Some(id), Some(serial), JobWork::Task(task)) = (parts.ticket, parts.serial, parts.work)
     else {
         return Ok(None);
     };
-    let stored = desk.ticket(&id).await?;
-    let policy = desk.policy_of(&stored).await?;
+    let stored = coordinator.ticket(&id).await?;
+    let policy = coordinator.policy_of(&stored).await?;
     Ok(Some(SessionClaim {
         stored,
         policy,
         task,
-        job: held.job,
+        job: parts.job,
         lease: Lease {
             serial,
-            fence: held.fence,
+            fence: parts.fence,
         },
-        until: held.until,
+        until: parts.until,
     }))
 }
 
-/// The parts of a claim, whether it was found or has just been made.
+/// Parts of a claim, either an existing one or a new one.
 struct ClaimParts {
     job: JobId,
     ticket: Option<TicketId>,
@@ -389,9 +404,9 @@ impl From<Leased> for ClaimParts {
     }
 }
 
-/// Reports that the agent is at work; a second report changes nothing.
+/// Reports that the agent has started. A second report changes nothing.
 pub async fn start(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
     claim: &SessionClaim,
 ) -> Result<Ticket, Error> {
@@ -401,13 +416,13 @@ pub async fn start(
     let what = EventKind::Started { lease: claim.lease };
     let id = &claim.stored.ticket.id;
     let report = Report::new(session.actor_for(&claim.task), what);
-    let refused = match desk.decide(id, &claim.policy, report).await {
+    let refused = match coordinator.decide(id, &claim.policy, report).await {
         Err(Error::Refused(refused)) => refused,
         decided => return decided,
     };
-    // The same call at the same time may have said it for both.
+    // A concurrent call of the same session may have reported the start already.
     let now = SessionClaim {
-        stored: desk.ticket(id).await?,
+        stored: coordinator.ticket(id).await?,
         ..claim.clone()
     };
     if now.is_started() {
@@ -416,45 +431,45 @@ pub async fn start(
     Err(refused.into())
 }
 
-/// A sign of life: the lease is prolonged. One that we started has ours, which lasts for as long as we
-/// do.
-pub async fn beat(
-    desk: &LocalCoordinator,
+/// Prolongs the lease and returns its end. An agent that we spawned uses the lease of its worker,
+/// which the worker prolongs itself.
+pub async fn renew_lease(
+    coordinator: &LocalCoordinator,
     session: &AgentSession,
     claim: &SessionClaim,
 ) -> Result<Time, Error> {
-    if let Access::Hired(_) = session.standing {
+    if let Access::Spawned(_) = session.access {
         return Ok(claim.until);
     }
     let lease = Duration::from_secs(claim.policy.limits.heartbeat_secs);
     let Lease { fence, .. } = claim.lease;
-    Ok(desk.store.renew(claim.job, fence, lease).await?)
+    Ok(coordinator.store.renew(claim.job, fence, lease).await?)
 }
 
-/// A builder puts a commit forward.
+/// Reports the submission of a builder.
 pub async fn submit(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
-    (mut submission, said): (Submission, Said),
+    (mut submission, notes): (Submission, SubmissionNotes),
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    submission.claims = said.claims;
-    submission.summary = findings::clean(&said.summary);
+    submission.claims = notes.claims;
+    submission.summary = findings::clean(&notes.summary);
     let what = EventKind::Submitted {
         lease: claim.lease,
         submission: Box::new(submission),
-        reports: said.reports,
+        reports: notes.reports,
         session: None,
         usage: Usage::default(),
     };
-    report(desk, policy, session, claim, what, once).await
+    report(coordinator, policy, session, claim, what, once).await
 }
 
-/// A reviewer's word. How it was held is not ours to know, and is recorded so.
-pub async fn judge(
-    desk: &LocalCoordinator,
+/// Reports a review. The sandbox of an external agent is unknown to us and is recorded as such.
+pub async fn report_review(
+    coordinator: &LocalCoordinator,
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
@@ -463,23 +478,25 @@ pub async fn judge(
 ) -> Result<Ticket, Error> {
     let Task::Review { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
-            "what you have in hand is a {}, not a review",
+            "your claim is a {}, not a review",
             claim.task.word()
         )));
     };
     let what = EventKind::Reviewed {
         lease: claim.lease,
         commit: commit.clone(),
-        review: Box::new(flow::answer::weighed(review, policy)),
-        isolation: "a session, on its own copy; it can write nothing of ours".to_owned(),
+        review: Box::new(flow::review_validity::downgrade_contradicted_approval(
+            review, policy,
+        )),
+        isolation: "an external session on its own copy, which cannot write to ours".to_owned(),
         usage: Usage::default(),
     };
-    report(desk, policy, session, claim, what, once).await
+    report(coordinator, policy, session, claim, what, once).await
 }
 
-/// A verifier's word on single findings.
+/// Reports a verifier's answers on single findings.
 pub async fn verify(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
@@ -488,7 +505,7 @@ pub async fn verify(
 ) -> Result<Ticket, Error> {
     let Task::Verify { commit, .. } = &claim.task else {
         return Err(Error::Unusable(format!(
-            "what you have in hand is a {}, not a verification",
+            "your claim is a {}, not a verification",
             claim.task.word()
         )));
     };
@@ -498,26 +515,26 @@ pub async fn verify(
         answers,
         usage: Usage::default(),
     };
-    report(desk, policy, session, claim, what, once).await
+    report(coordinator, policy, session, claim, what, once).await
 }
 
 async fn report(
-    desk: &LocalCoordinator,
+    coordinator: &LocalCoordinator,
     policy: &Policy,
     session: &AgentSession,
     claim: &SessionClaim,
     what: EventKind,
     once: Option<Once>,
 ) -> Result<Ticket, Error> {
-    session.standing.may(Action::Report)?;
+    session.access.check(Action::Report)?;
     let id = &claim.stored.ticket.id;
     if !session.may_speak_of(id) {
         return Err(Error::NoSuchTicket(id.clone()));
     }
-    start(desk, session, claim).await?;
+    start(coordinator, session, claim).await?;
     let report = Report {
         once,
         ..Report::new(session.actor_for(&claim.task), what)
     };
-    Coordinator::report(desk, id, policy, report).await
+    Coordinator::report(coordinator, id, policy, report).await
 }

@@ -1,6 +1,6 @@
-//! The worker: claims what is ready, performs it, reports what came of it, until it is told to stop
+//! The worker loop: claims ready jobs, performs them and reports the results, until it is stopped
 //! or its one ticket rests. Any number of workers may serve one coordinator, on any number of
-//! machines; leases keep them apart, and what is lost by one is taken up by the next.
+//! machines. Leases keep them apart, and a job that one loses goes to the next.
 
 pub mod name;
 pub mod permits;
@@ -22,33 +22,33 @@ use crate::coordinator::{
     AgentClaim, Coordinator, Error, JobRequest, Offer, Outage, POLL, ProgressListener, QUIET_POLL,
     WorkItem,
 };
-use crate::perform::{self, task::ClaimedTask};
+use crate::jobs::{self, task::ClaimedTask};
 use crate::process::{StopSignal, Stopper};
-use crate::workshop::{AgentConfig, Project};
+use crate::project::{AgentConfig, Project};
 use permits::{ProviderPermit, ProviderPermits};
 
 /// Back-off after an empty claim. A job held back by a limit stays ready and would wake us at once.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// Back-off after an error that belongs to no job, such as a store that is away.
+/// Back-off after an error that belongs to no job, such as an unreachable store.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
-/// How long a ticket or task that cannot be worked on here is not looked at again.
+/// Time before the worker looks again at a ticket or task that it cannot work on.
 const SKIP_FOR: Duration = Duration::from_secs(10);
-/// More are forgotten.
+/// Maximum number of skipped items that the worker remembers.
 const SKIPPED_MAX: usize = 1000;
 /// Offers per listing. Workers race for the same jobs, so list again after this many misses.
 const OFFERS_MAX: u32 = 32;
-/// How many jobs of one ticket run side by side where one process sees the ticket through.
+/// Concurrent jobs of one ticket when one process runs the whole ticket.
 const JOBS_OF_TICKET: usize = 8;
 
-/// Loads what a job needs: the repository, its rules, its agents.
+/// Loads what a job needs: the repository, its rules and its agents.
 #[async_trait]
 pub trait Projects: fmt::Debug + Send + Sync {
-    /// Returns `None` if the offer cannot be worked on here: its repository is not here, or its
+    /// Returns `None` if the offer cannot be worked on here: its repository is missing, or its
     /// rules cannot be read.
     async fn load(&self, offer: &Offer) -> Option<Arc<Project>>;
 }
 
-/// The same project for every offer, where a worker serves one ticket.
+/// Returns the same project for every offer, for a worker that serves one ticket.
 #[async_trait]
 impl Projects for Arc<Project> {
     async fn load(&self, _: &Offer) -> Option<Arc<Project>> {
@@ -56,7 +56,7 @@ impl Projects for Arc<Project> {
     }
 }
 
-/// The configuration of a worker. `run`, `worker` and `worker --server` differ in this alone.
+/// Configuration of a worker. `run`, `worker` and `worker --server` differ only in this.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// The name people see and pause: `qa-1`.
@@ -66,22 +66,23 @@ pub struct WorkerConfig {
     pub queues: Vec<Queue>,
     /// Queues of tasks that belong to no ticket.
     pub tasks: Vec<Queue>,
-    /// Only tickets and tasks that need no other labels; any where it is not said.
+    /// Labels that a ticket or task may require; `None` means any.
     pub labels: Option<BTreeSet<String>>,
-    /// Jobs that run side by side.
+    /// Maximum number of concurrent jobs.
     pub jobs_max: usize,
     pub permits: ProviderPermits,
-    /// Serve this ticket alone, end when it rests, and give up where that is not possible.
+    /// Serves only this ticket, ends when it rests, and fails if that cannot happen.
     pub ticket: Option<TicketId>,
-    /// After an outage, how long living workers get to renew their leases before any is taken back.
+    /// Time after an outage in which living workers can renew their leases before any is taken
+    /// back.
     pub spare_leases: Duration,
-    /// Hears of outages.
+    /// Receives notices about outages.
     pub listener: Option<Arc<dyn ProgressListener>>,
 }
 
 impl WorkerConfig {
-    /// Sees one ticket through, with everything that it needs.
-    pub fn for_ticket(id: &TicketId, shop: &Project) -> Self {
+    /// Configures a worker that runs one ticket with all its jobs.
+    pub fn for_ticket(id: &TicketId, project: &Project) -> Self {
         Self {
             name: String::new(),
             holder: name::process_name(),
@@ -94,12 +95,13 @@ impl WorkerConfig {
             jobs_max: JOBS_OF_TICKET,
             permits: ProviderPermits::default(),
             ticket: Some(id.clone()),
-            spare_leases: Duration::from_secs(shop.project.policy.limits.lease_secs),
-            listener: shop.witness.clone(),
+            spare_leases: Duration::from_secs(project.config.policy.limits.lease_secs),
+            listener: project.listener.clone(),
         }
     }
 
-    /// One of several workers of this process, which does one thing at a time for any ticket.
+    /// Configures one of several workers of this process. Each does one job at a time, for any
+    /// ticket.
     pub fn replica(name: &str, queues: Vec<Queue>) -> Self {
         Self {
             name: name.to_owned(),
@@ -116,12 +118,12 @@ impl WorkerConfig {
     }
 }
 
-/// Tells a worker to stop.
+/// Signals that stop a worker.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
-    /// Claim no more, and finish what runs.
+    /// Stops claiming; running jobs finish.
     pub drain: StopSignal,
-    /// Give back what runs.
+    /// Interrupts running jobs and gives them back.
     pub halt: StopSignal,
 }
 
@@ -134,8 +136,8 @@ impl Shutdown {
     }
 }
 
-/// Works until it is told to stop and nothing runs any more. A worker of one ticket ends when the
-/// ticket rests, and answers it.
+/// Works until it is stopped and nothing runs any more. A worker of one ticket ends when the ticket
+/// rests, and returns it.
 pub async fn run(
     coordinator: Arc<dyn Coordinator>,
     projects: &dyn Projects,
@@ -147,34 +149,35 @@ pub async fn run(
         let turn = worker.turn(&mut shutdown).await;
         match turn {
             Ok(()) => worker.outage.is_over(),
-            Err(error) => worker.wait_out(error, &mut shutdown).await?,
+            Err(error) => worker.recover(error, &mut shutdown).await?,
         }
         match worker.is_done().await {
             Ok(None) => {}
             Ok(Some(Finished(ticket))) => return Ok(ticket),
-            Err(error) => worker.wait_out(error, &mut shutdown).await?,
+            Err(error) => worker.recover(error, &mut shutdown).await?,
         }
     }
 }
 
 type PendingOffers = Pin<Box<dyn Future<Output = Result<Vec<Offer>, Error>> + Send>>;
 
-async fn next(looking: &mut Option<PendingOffers>) -> Result<Vec<Offer>, Error> {
-    match looking {
-        Some(look) => look.await,
+async fn next(pending: &mut Option<PendingOffers>) -> Result<Vec<Offer>, Error> {
+    match pending {
+        Some(offers) => offers.await,
         None => std::future::pending().await,
     }
 }
 
-/// Nothing is left to do; the ticket, where the worker serves one.
+/// Signals that no work is left. Holds the ticket if the worker serves one.
 struct Finished(Option<Ticket>);
 
+/// State of a running worker.
 struct WorkerState<'a> {
     coordinator: Arc<dyn Coordinator>,
     projects: &'a dyn Projects,
     config: &'a WorkerConfig,
     running: JoinSet<(Option<Lease>, Result<(), Error>)>,
-    /// The leases of what runs here, which are not lost however late their renewal is.
+    /// Leases of running jobs. They do not count as lost, however late their renewal is.
     held: Vec<Lease>,
     landing: Option<AbortHandle>,
     skipped: BTreeMap<WorkItem, Instant>,
@@ -182,12 +185,14 @@ struct WorkerState<'a> {
     halting: bool,
     halter: Stopper,
     halt: StopSignal,
-    /// The look for work that is under way. It writes as well, so it is never dropped half-way.
-    looking: Option<PendingOffers>,
-    /// The first look answers at once.
-    looked: bool,
+    /// Request for offers that is under way. It also writes to the store, so it is never dropped
+    /// half-way.
+    pending_offers: Option<PendingOffers>,
+    /// False until the first request for offers, which must return at once.
+    has_looked: bool,
     back_off: Option<Instant>,
-    /// After an outage living workers get the time of a lease to renew theirs.
+    /// Time until which no lease is taken back after an outage, so that living workers can renew
+    /// theirs.
     spare_leases: Option<Instant>,
     outage: Outage,
 }
@@ -212,44 +217,45 @@ impl<'a> WorkerState<'a> {
             halting: false,
             halter,
             halt,
-            looking: None,
-            looked: false,
+            pending_offers: None,
+            has_looked: false,
             back_off: None,
             spare_leases: None,
         }
     }
 
-    /// Starts the first offer that can be worked on here, or sees a job end, or is told to stop.
+    /// Starts the first offer that can be worked on here, handles the end of a job, or reacts to a
+    /// stop signal.
     async fn turn(&mut self, shutdown: &mut Shutdown) -> Result<(), Error> {
         let has_room = !self.draining && self.running.len() < self.config.jobs_max;
-        let mut looking = self.looking.take();
+        let mut looking = self.pending_offers.take();
         if has_room && looking.is_none() {
-            looking = Some(self.look());
+            looking = Some(self.request_offers());
         }
         tokio::select! {
             biased;
             Some(ended) = self.running.join_next() => {
-                self.looking = looking;
+                self.pending_offers = looking;
                 self.end(ended)
             }
-            () = shutdown.halt.asked(), if !self.halting => {
+            () = shutdown.halt.requested(), if !self.halting => {
                 (self.draining, self.halting) = (true, true);
                 self.halter.stop();
                 Ok(())
             }
-            () = shutdown.drain.asked(), if !self.draining => {
+            () = shutdown.drain.requested(), if !self.draining => {
                 self.draining = true;
                 Ok(())
             }
             offers = next(&mut looking), if has_room => {
-                self.looked = true;
+                self.has_looked = true;
                 self.start_first(offers?).await
             }
         }
     }
 
-    fn look(&mut self) -> PendingOffers {
-        let (request, most) = (self.request(), self.patience());
+    fn request_offers(&mut self) -> PendingOffers {
+        let (request, most) = (self.request(), self.wait_limit());
         let (coordinator, back_off) = (Arc::clone(&self.coordinator), self.back_off);
         Box::pin(async move {
             if let Some(until) = back_off {
@@ -261,64 +267,69 @@ impl<'a> WorkerState<'a> {
 
     async fn start_first(&mut self, offers: Vec<Offer>) -> Result<(), Error> {
         self.back_off = None;
-        let found = !offers.is_empty();
+        let any_offers = !offers.is_empty();
         for offer in offers {
             if self.start(offer).await? {
                 return Ok(());
             }
         }
-        if found {
-            let rest = if self.config.ticket.is_some() {
+        if any_offers {
+            let pause = if self.config.ticket.is_some() {
                 BACK_OFF
             } else {
                 POLL
             };
-            self.back_off = Some(Instant::now() + rest);
+            self.back_off = Some(Instant::now() + pause);
         }
         Ok(())
     }
 
-    /// Claims what is ready of one offer and begins it; false where nothing was given to us.
+    /// Claims the ready jobs of one offer and starts them. Returns false if it got none.
     async fn start(&mut self, offer: Offer) -> Result<bool, Error> {
-        let Some(shop) = self.projects.load(&offer).await else {
+        let Some(project) = self.projects.load(&offer).await else {
             if self.skipped.len() < SKIPPED_MAX {
                 self.skipped.insert(offer.of, Instant::now());
             }
             return Ok(false);
         };
         let ticket = *offer.ticket;
-        let lands = self.config.queues.contains(&Queue::Merge) && shop.lands_here();
-        if lands && shop.lands_in_turn() && flow::queue::waits(&ticket) && !self.is_landing() {
-            self.start_landing(&shop, &ticket.id);
+        let lands = self.config.queues.contains(&Queue::Merge) && project.lands_here();
+        if lands
+            && project.uses_merge_train()
+            && flow::merge_train::waits_to_land(&ticket)
+            && !self.is_landing()
+        {
+            self.start_landing(&project, &ticket.id);
             return Ok(true);
         }
-        let (request, mut permits) = self.claim_request(&shop, offer.of.clone());
+        let (request, mut permits) = self.claim_request(&project, offer.of.clone());
         let jobs = self.coordinator.claim(&request).await?;
         if jobs.is_empty() && self.config.ticket.is_some() && self.running.is_empty() {
-            must_be_for_us(&shop, &ticket)?;
+            check_agents_exist(&project, &ticket)?;
         }
         let started = !jobs.is_empty();
         for job in jobs {
             let provider = job.provider.as_deref().unwrap_or_default();
             let permit = permits.get_mut(provider).and_then(Vec::pop);
-            self.begin(&shop, &ticket, job, permit);
+            self.begin(&project, &ticket, job, permit);
         }
         Ok(started)
     }
 
+    /// Spawns a claimed job. The permit of its provider is held until it ends.
     fn begin(
         &mut self,
-        shop: &Arc<Project>,
+        project: &Arc<Project>,
         ticket: &Ticket,
         job: Leased,
         permit: Option<ProviderPermit>,
     ) {
-        let (shop, halt) = (Arc::clone(shop), self.halt.clone());
+        let (project, halt) = (Arc::clone(project), self.halt.clone());
         let fence = job.fence;
         let lease = job.serial.map(|serial| Lease { serial, fence });
         self.held.extend(lease);
         if job.ticket.is_some() {
-            let job = perform::perform(shop, job, halt);
+            let job = jobs::perform(project, job, halt);
             self.running.spawn(async move {
                 let ended = job.await;
                 drop(permit);
@@ -327,12 +338,12 @@ impl<'a> WorkerState<'a> {
             return;
         }
         let task = ClaimedTask {
-            shop,
+            project,
             job,
             ticket: ticket.clone(),
             by: self.config.name.clone(),
         };
-        let job = Box::pin(perform::task::perform(task, halt));
+        let job = Box::pin(jobs::task::perform(task, halt));
         self.running.spawn(async move {
             let ended = job.await;
             drop(permit);
@@ -340,10 +351,11 @@ impl<'a> WorkerState<'a> {
         });
     }
 
-    /// In a queue of landings whoever has the turn lands all that waits, this ticket among them.
-    fn start_landing(&mut self, shop: &Arc<Project>, id: &TicketId) {
-        let turn = perform::queue::take_turn(
-            Arc::clone(shop),
+    /// Takes the turn in the landing queue. Its holder lands all waiting tickets, including this
+    /// one.
+    fn start_landing(&mut self, project: &Arc<Project>, id: &TicketId) {
+        let turn = jobs::merge_train::run_merge_train(
+            Arc::clone(project),
             id.clone(),
             self.config.holder.clone(),
             self.halt.clone(),
@@ -363,31 +375,31 @@ impl<'a> WorkerState<'a> {
         ended: Result<(Option<Lease>, Result<(), Error>), JoinError>,
     ) -> Result<(), Error> {
         let (lease, ended) = ended.map_err(|error| Error::Broken(error.to_string()))?;
-        self.held.retain(|held| Some(*held) != lease);
+        self.held.retain(|other| Some(*other) != lease);
         ended
     }
 
-    /// Whether nothing is left to do.
+    /// Returns `Finished` if no work is left.
     async fn is_done(&mut self) -> Result<Option<Finished>, Error> {
         let Some(id) = &self.config.ticket else {
             return Ok((self.draining && self.running.is_empty()).then_some(Finished(None)));
         };
-        let found = self.coordinator.ticket(id).await?;
-        let ticket = found.ok_or_else(|| Error::NoSuchTicket(id.clone()))?;
+        let ticket = self.coordinator.ticket(id).await?;
+        let ticket = ticket.ok_or_else(|| Error::NoSuchTicket(id.clone()))?;
         if ticket.stage.is_terminal() {
-            // Somebody ended it: nobody waits for what still runs.
+            // A person ended the ticket, so no one needs the results of running jobs.
             self.halter.stop();
         }
-        let rests = self.draining || !ticket.stage.is_at_work();
+        let rests = self.draining || !ticket.stage.is_active();
         Ok((rests && self.running.is_empty()).then_some(Finished(Some(ticket))))
     }
 
-    /// Waits after an error that belongs to no job. What runs goes on meanwhile. A worker of one
-    /// ticket gives up where waiting does not help; the others never do.
-    async fn wait_out(&mut self, error: Error, shutdown: &mut Shutdown) -> Result<(), Error> {
+    /// Waits after an error that belongs to no job; running jobs continue. A worker of one ticket
+    /// gives up if waiting does not help. Other workers never give up.
+    async fn recover(&mut self, error: Error, shutdown: &mut Shutdown) -> Result<(), Error> {
         self.spare_leases = Some(Instant::now() + self.config.spare_leases);
         if self.config.ticket.is_none() {
-            tracing::warn!(worker = self.config.name, %error, "the worker goes on after an error");
+            tracing::warn!(worker = self.config.name, %error, "the worker continues after an error");
             self.back_off = Some(Instant::now() + AFTER_ERROR);
             return Ok(());
         }
@@ -398,7 +410,7 @@ impl<'a> WorkerState<'a> {
             self.outage.wait(error, &mut shutdown.drain).await
         };
         if waited.is_err() && (is_away || self.draining) {
-            // It is stopped, not given up: what runs is ended in order.
+            // The worker stops in order here: running jobs end before it returns.
             self.draining = true;
             self.halter.stop();
             while self.running.join_next().await.is_some() {}
@@ -406,11 +418,11 @@ impl<'a> WorkerState<'a> {
         waited
     }
 
-    /// How long a look may take where there is nothing.
-    fn patience(&self) -> Duration {
-        match (self.looked, &self.config.ticket) {
+    /// Returns how long a request for offers may wait when there are none.
+    fn wait_limit(&self) -> Duration {
+        match (self.has_looked, &self.config.ticket) {
             (false, _) => Duration::ZERO,
-            // Somebody may end the ticket, which wakes nobody.
+            // A person may end the ticket, and that sends no wake-up.
             (true, Some(_)) => POLL,
             (true, None) => QUIET_POLL,
         }
@@ -430,7 +442,7 @@ impl<'a> WorkerState<'a> {
             labels: self.config.labels.clone(),
             only: self.config.ticket.clone().map(WorkItem::Ticket),
             skip: self.skipped.keys().cloned().collect(),
-            held: self.held.clone(),
+            leases: self.held.clone(),
             spare_leases: self
                 .spare_leases
                 .is_some_and(|until| Instant::now() < until),
@@ -439,36 +451,36 @@ impl<'a> WorkerState<'a> {
         }
     }
 
-    /// The request for one offer, in the names of the project's agents, and the permits of the
-    /// providers that are limited here.
+    /// Builds the claim request for one offer, with the names of the project's agents, and acquires
+    /// permits of the providers that are limited here.
     fn claim_request(
         &mut self,
-        shop: &Project,
+        project: &Project,
         of: WorkItem,
     ) -> (JobRequest, BTreeMap<String, Vec<ProviderPermit>>) {
-        let room = self.config.jobs_max.saturating_sub(self.running.len());
-        let most = u32::try_from(room).unwrap_or(u32::MAX);
+        let free = self.config.jobs_max.saturating_sub(self.running.len());
+        let most = u32::try_from(free).unwrap_or(u32::MAX);
         let mut permits: BTreeMap<String, Vec<ProviderPermit>> = BTreeMap::new();
-        let mut agents = agents(shop, &of);
+        let mut agents = agents(project, &of);
         for agent in &mut agents {
             let provider = agent.provider.clone().unwrap_or_default();
             // Agents of one provider share its permits.
-            if let Some(known) = permits.get(&provider) {
-                agent.most = u32::try_from(known.len()).ok();
-            } else if let Some(found) = self.config.permits.acquire(&provider, most) {
-                agent.most = u32::try_from(found.len()).ok();
-                permits.insert(provider, found);
+            if let Some(acquired) = permits.get(&provider) {
+                agent.most = u32::try_from(acquired.len()).ok();
+            } else if let Some(acquired) = self.config.permits.acquire(&provider, most) {
+                agent.most = u32::try_from(acquired.len()).ok();
+                permits.insert(provider, acquired);
             }
         }
         let mut request = self.request();
-        if !shop.lands_here() || shop.lands_in_turn() {
+        if !project.lands_here() || project.uses_merge_train() {
             request.queues.retain(|queue| *queue != Queue::Merge);
         }
         let request = JobRequest {
             agents,
             only: Some(of),
-            policy: Some(Box::new(shop.project.policy.clone())),
-            lease: Duration::from_secs(shop.project.policy.limits.lease_secs),
+            policy: Some(Box::new(project.config.policy.clone())),
+            lease: Duration::from_secs(project.config.policy.limits.lease_secs),
             most,
             ..request
         };
@@ -476,25 +488,25 @@ impl<'a> WorkerState<'a> {
     }
 }
 
-/// The agents of a project as jobs may name them: the usual one of each role, and those that seats
-/// and fallbacks name.
-fn agents(shop: &Project, of: &WorkItem) -> Vec<AgentClaim> {
-    let claim = |queue: &Queue, member: &AgentConfig, named_only: bool| AgentClaim {
+/// Lists the agents of a project under the names that jobs may use: the default agent of each role,
+/// and the agents that reviewers and fallbacks name.
+fn agents(project: &Project, of: &WorkItem) -> Vec<AgentClaim> {
+    let claim = |queue: &Queue, agent: &AgentConfig, named_only: bool| AgentClaim {
         queue: queue.clone(),
-        name: member.name.clone(),
-        names: if named_only || member.name == member.written {
-            vec![member.written.clone()]
+        name: agent.name.clone(),
+        names: if named_only || agent.name == agent.configured_name {
+            vec![agent.configured_name.clone()]
         } else {
-            vec![member.name.clone(), member.written.clone()]
+            vec![agent.name.clone(), agent.configured_name.clone()]
         },
         named_only,
-        provider: Some(member.adapter.name().to_owned()),
+        provider: Some(agent.adapter.name().to_owned()),
         most: None,
     };
     if let WorkItem::Task(_) = of {
-        let builder = shop.crew.builder.as_ref();
+        let builder = project.agents.builder.as_ref();
         return builder
-            .map(|member| claim(&Queue::Build, member, false))
+            .map(|agent| claim(&Queue::Build, agent, false))
             .into_iter()
             .collect();
     }
@@ -505,23 +517,24 @@ fn agents(shop: &Project, of: &WorkItem) -> Vec<AgentClaim> {
     ];
     let mut agents = Vec::new();
     for (role, queue) in roles {
-        let Some(usual) = shop.crew.who(role, None) else {
+        let Some(default_agent) = project.agents.agent_for(role, None) else {
             continue;
         };
-        agents.push(claim(&queue, usual, false));
-        let others = shop.crew.others.iter().filter(|(at, _)| *at == role);
-        agents.extend(others.map(|(_, member)| claim(&queue, member, true)));
+        agents.push(claim(&queue, default_agent, false));
+        let others = project.agents.others.iter().filter(|(at, _)| *at == role);
+        agents.extend(others.map(|(_, agent)| claim(&queue, agent, true)));
     }
     agents
 }
 
-/// A job for an agent that does not work here would be waited for without end.
-fn must_be_for_us(shop: &Project, ticket: &Ticket) -> Result<(), Error> {
+/// Fails if a job waits for an agent that this project does not have. The worker would otherwise
+/// wait for it forever.
+fn check_agents_exist(project: &Project, ticket: &Ticket) -> Result<(), Error> {
     for job in ticket.jobs.iter().filter(|job| job.holder.is_none()) {
         let Some(agent) = job.agent.as_ref().filter(|_| job.task.is_paid()) else {
             continue;
         };
-        if shop.member(&job.task, Some(agent)).is_none() {
+        if project.agent_for(&job.task, Some(agent)).is_none() {
             return Err(Error::ForSomebodyElse {
                 ticket: ticket.id.clone(),
                 task: job.task.queue(),

@@ -1,8 +1,10 @@
-//! Throws random documents at the reader for some seconds, on the stable toolchain.
+//! Fuzzes the reader with random documents for some seconds, on the stable toolchain.
 //!
-//! `cargo run --release -p countersign-findings --example campaign -- [SECONDS] [SEED]`. Documents are made of
-//! pieces that readers look for, cut, doubled and sprinkled with random bytes. A panic, a broken
-//! promise or a document that takes too long ends the run with the document on standard output.
+//! `cargo run --release -p countersign-findings --example campaign -- [SECONDS] [SEED]`
+//!
+//! Documents are built from pieces that readers look for, then cut, repeated and mixed with random
+//! bytes. A panic, a broken invariant or a slow document ends the run with the document on standard
+//! output.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 use findings::write::{self, DiffLines, FindingEntry};
 use findings::{KnownFinding, LineMap};
 
-/// A small document must be read within this time, whatever it holds.
+/// Maximum time to read a small document, whatever it contains.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 fn main() -> std::io::Result<ExitCode> {
@@ -39,13 +41,13 @@ fn main() -> std::io::Result<ExitCode> {
         let broken = match outcome {
             Ok(Ok(())) if start.elapsed() < PATIENCE => None,
             Ok(Ok(())) => Some(format!("took {:?}", start.elapsed())),
-            Ok(Err(promise)) => Some(promise.to_owned()),
+            Ok(Err(invariant)) => Some(invariant.to_owned()),
             Err(_) => Some("panicked".to_owned()),
         };
-        if let Some(promise) = broken {
+        if let Some(invariant) = broken {
             writeln!(
                 out,
-                "broken after {documents} documents: {promise}\n{:?}",
+                "broken after {documents} documents: {invariant}\n{:?}",
                 String::from_utf8_lossy(&data)
             )?;
             return Ok(ExitCode::FAILURE);
@@ -55,18 +57,18 @@ fn main() -> std::io::Result<ExitCode> {
     }
     writeln!(
         out,
-        "{documents} documents, {} MB, {seconds} s, slowest {slowest:?}: no promise broken",
+        "{documents} documents, {} MB, {seconds} s, slowest {slowest:?}: no invariant broken",
         bytes / 1_000_000
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What must hold for any bytes.
+/// Checks the invariants that hold for any bytes.
 fn promises(data: &[u8]) -> Result<(), &'static str> {
     let text = String::from_utf8_lossy(data);
     let once = findings::clean(&text);
     if findings::clean(&once) != once {
-        return Err("cleaning twice is not cleaning once");
+        return Err("cleaning is not idempotent");
     }
     let review = findings::read(&text);
     let confined = |file: &str| !file.starts_with('/') && file.split('/').all(|part| part != "..");
@@ -87,7 +89,7 @@ fn promises(data: &[u8]) -> Result<(), &'static str> {
     }
     let _ = findings::read(&write::checklist(&entries));
     let _ = findings::read(&write::workflow_commands(&entries));
-    let _ = write::safe(&text);
+    let _ = write::escape_for_forge(&text);
     let _ = DiffLines::parse(&text);
     let known: Vec<KnownFinding<'_>> = review
         .findings

@@ -13,7 +13,7 @@ use findings::write::{
 fn main() -> io::Result<()> {
     let mut args = env::args().skip(1).map(PathBuf::from);
     let (Some(file), Some(out)) = (args.next(), args.next()) else {
-        return Err(io::Error::other("give a file and a directory"));
+        return Err(io::Error::other("usage: convert FILE OUT_DIR"));
     };
     let review = findings::read(&String::from_utf8_lossy(&fs::read(file)?));
     let ids: Vec<String> = (1..=review.findings.len())
@@ -55,7 +55,10 @@ fn texts(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, St
     };
     let scores: Vec<_> = review.scores.clone().into_iter().collect();
     vec![
-        ("findings.md", write::document(&head, entries)),
+        (
+            "findings.md",
+            write::write_findings_document(&head, entries),
+        ),
         ("checklist.md", write::checklist(entries)),
         (
             "rework.md",
@@ -82,7 +85,7 @@ fn texts(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, St
 fn machine(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, String)> {
     let approved = review.claim == findings::ReviewClaim::Approved;
     let scores: Vec<_> = review.scores.clone().into_iter().collect();
-    let listed: Vec<_> = review.findings.iter().collect();
+    let findings_list: Vec<_> = review.findings.iter().collect();
     let report = ReviewReport {
         ticket_id: "1",
         reviewed_at: "2026-01-01T00:00:00Z",
@@ -91,7 +94,7 @@ fn machine(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, 
         overall_score: review.overall_score,
         revision_count: 0,
         scores: &scores,
-        findings: &listed,
+        findings: &findings_list,
         blocking_issues: &review.blocking_issues,
         revision_notes: review.notes.as_deref(),
         all_critical_dimensions_pass: approved,

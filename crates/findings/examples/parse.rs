@@ -1,4 +1,4 @@
-//! Prints what the reader makes of files: one line for the claim, one for each finding.
+//! Prints the result of reading files: one line for the claim, one for each finding.
 
 use std::io::Write;
 

@@ -2,10 +2,10 @@
 //!
 //! `cargo run --release -p countersign-findings --example score -- DIR [--gen] [-v] [--dump OUT]`
 
-#![expect(clippy::print_stdout, reason = "printing the table is what it is for")]
+#![expect(clippy::print_stdout, reason = "this tool prints a table")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a tool of its own, not part of the program"
+    reason = "a separate tool, not part of the program"
 )]
 
 use std::fs;
@@ -21,13 +21,13 @@ fn main() -> io::Result<()> {
         .position(|arg| arg == "--dump")
         .and_then(|at| args.get(at + 1))
         .map(PathBuf::from);
-    let given = args
+    let directory = args
         .iter()
         .find(|arg| !arg.starts_with('-') && dump.as_deref() != Some(Path::new(arg)))
         .map(PathBuf::from);
-    let Some(dir) = given.or_else(|| std::env::var_os("COUNTERSIGN_CORPUS").map(PathBuf::from))
+    let Some(dir) = directory.or_else(|| std::env::var_os("COUNTERSIGN_CORPUS").map(PathBuf::from))
     else {
-        println!("give the corpus as an argument or in COUNTERSIGN_CORPUS");
+        println!("name the corpus directory as an argument or in COUNTERSIGN_CORPUS");
         return Ok(());
     };
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -36,9 +36,9 @@ fn main() -> io::Result<()> {
     println!("{table}");
     let pairs = fs::read_to_string(dir.join("TRACKING.json"))
         .map(|text| serde_json::from_str(&text).unwrap_or_default())
-        .map(|value| RoundPair::list(&value))
+        .map(|value| RoundPair::parse_list(&value))
         .unwrap_or_default();
-    let tracking = score::tracking(&pairs, &documents);
+    let tracking = score::score_tracking(&pairs, &documents);
     println!("{tracking}");
     if has("-v") {
         for line in table.details.iter().chain(&tracking.details) {
@@ -51,7 +51,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Every `NNN-….*` that has an `NNN.expected.json` beside it.
+/// Loads every `NNN-….*` that has an `NNN.expected.json` in the same directory.
 fn load(dir: &Path) -> io::Result<Vec<CorpusDocument>> {
     let mut documents = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -78,7 +78,7 @@ fn load(dir: &Path) -> io::Result<Vec<CorpusDocument>> {
     Ok(documents)
 }
 
-/// Writes what was read in the form that other scorers expect.
+/// Writes the results in the format that other scorers expect.
 fn write_results(out: &Path, documents: &[CorpusDocument]) -> io::Result<()> {
     fs::create_dir_all(out)?;
     for document in documents {

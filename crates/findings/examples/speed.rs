@@ -1,4 +1,4 @@
-//! Measures how fast documents are read, in MB/s: ordinary ones and ones made to be slow.
+//! Measures the reading speed in MB/s, for ordinary documents and for adversarial ones.
 //!
 //! `cargo run --release -p countersign-findings --example speed`
 

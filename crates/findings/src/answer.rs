@@ -1,9 +1,9 @@
 //! Reads the answer to a review that Countersign commissioned.
 //!
-//! An approval must be unmistakable: it counts only in the form that the brief asks for. A refusal is
-//! heard in any form. Everything else is [`Claim::Unknown`], with the reason. This reader cannot
-//! be talked into an approval: prose, foreign JSON, a form with something around it, a field it does
-//! not know, or another commit's answer never is one.
+//! An approval must be unmistakable: it counts only in the form that the brief asks for. A refusal
+//! counts in any form. Everything else is [`ReviewClaim::Unknown`], with the reason. Prose, other
+//! JSON, a form with text around it, an unknown field, or an answer about another commit never
+//! approves.
 
 mod form;
 
@@ -15,49 +15,50 @@ use crate::read::{read, read_value};
 use crate::severity::{Rating, Severity};
 use form::AnswerForm;
 
-/// How much of a reviewer's text a reason quotes.
+/// Maximum length of a quotation in a reason.
 const QUOTE_CHARS_MAX: usize = 80;
-/// How many reasons are told; the first few are enough to mend an answer.
+/// Maximum number of reported reasons; the first few are enough to correct an answer.
 const REASONS_MAX: usize = 4;
 
-/// A commissioned review as it was read.
+/// A commissioned review, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommissionedReview {
-    /// Its claim is `Approved` only where the answer kept to the form.
+    /// The review; its claim is `Approved` only if the answer has the exact form.
     pub review: Review,
-    /// What the form misses, where the claim is unknown.
+    /// Reasons why the claim is unknown.
     pub unclear: Option<String>,
 }
 
-/// Reads the whole text of an answer on one commit, named by its full id.
+/// Reads the whole text of an answer about one commit, given by its full id.
 pub fn read_answer(text: &str, commit: &str) -> CommissionedReview {
     let review = read(text);
     match form::parse(text) {
-        Err(why) => unless_refused(review, vec![why]),
+        Err(why) => decide_claim(review, vec![why]),
         Ok(fields) => {
-            let mut form = AnswerForm::of(&fields);
-            form.must_approve(&fields);
-            form.must_name(&fields, commit);
+            let mut form = AnswerForm::from_fields(&fields);
+            form.require_approval(&fields);
+            form.require_commit(&fields, commit);
             judge(review, form)
         }
     }
 }
 
-/// Reads the arguments of a review tool. The call is the form: `approved` is the verdict, and the claim
-/// that the call is made under names the commit.
-pub fn read_call(arguments: &Map<String, Value>, commit: &str) -> CommissionedReview {
+/// Reads the arguments of a review tool. The call is the form: `approved` is the verdict, and the
+/// claim of the caller determines the commit.
+pub fn read_tool_call(arguments: &Map<String, Value>, commit: &str) -> CommissionedReview {
     let review = read_value(&Value::Object(arguments.clone()));
-    let mut form = AnswerForm::of(arguments);
+    let mut form = AnswerForm::from_fields(arguments);
     if arguments.get("approved") != Some(&Value::Bool(true)) {
         form.reasons
             .push("`approved` is not the value true".to_owned());
     }
-    form.may_name(arguments, commit);
+    form.check_named_commit(arguments, commit);
     judge(review, form)
 }
 
-/// Hears a refusal in what a reviewer said beside its answer; an approval is never taken from there.
-pub fn hear_beside(answer: CommissionedReview, said: &str) -> CommissionedReview {
+/// Looks for a refusal in the reviewer's text outside its answer; never takes an approval from
+/// there.
+pub fn apply_refusal_beside(answer: CommissionedReview, text: &str) -> CommissionedReview {
     let CommissionedReview {
         mut review,
         unclear,
@@ -65,44 +66,45 @@ pub fn hear_beside(answer: CommissionedReview, said: &str) -> CommissionedReview
     if review.claim == ReviewClaim::ChangesRequested {
         return CommissionedReview { review, unclear };
     }
-    let beside = read(said);
-    if beside.claim != ReviewClaim::ChangesRequested {
+    let outside = read(text);
+    if outside.claim != ReviewClaim::ChangesRequested {
         return CommissionedReview { review, unclear };
     }
     review.claim = ReviewClaim::ChangesRequested;
-    review.claim_text = beside.claim_text;
+    review.claim_text = outside.claim_text;
     review
         .remarks
-        .push("what was said beside the answer refuses; read as a refusal".to_owned());
-    add_new(&mut review.findings, beside.findings);
-    review.blocking_issues.extend(beside.blocking_issues);
+        .push("the text outside the answer refuses; read as a refusal".to_owned());
+    merge_findings(&mut review.findings, outside.findings);
+    review.blocking_issues.extend(outside.blocking_issues);
     CommissionedReview {
         review,
         unclear: None,
     }
 }
 
-/// The claim of an answer in form, unless something in it refuses or is missing.
+/// Determines the claim of an answer in the form: a refusal in any of its texts counts.
 fn judge(mut review: Review, mut form: AnswerForm) -> CommissionedReview {
     form.must_not_stop();
     if review.claim == ReviewClaim::ChangesRequested {
-        return unless_refused(review, form.reasons);
+        return decide_claim(review, form.reasons);
     }
-    add_new(&mut review.findings, form.findings);
+    merge_findings(&mut review.findings, form.findings);
     for text in &form.texts {
-        hear(&mut review, text);
+        apply_text_field(&mut review, text);
     }
     for text in &form.item_texts {
-        let said = read(text);
-        if said.claim == ReviewClaim::ChangesRequested {
-            refuse(&mut review, said.claim_text.as_deref().unwrap_or(text));
+        let inner = read(text);
+        if inner.claim == ReviewClaim::ChangesRequested {
+            refuse(&mut review, inner.claim_text.as_deref().unwrap_or(text));
         }
     }
-    unless_refused(review, form.reasons)
+    decide_claim(review, form.reasons)
 }
 
-/// A refusal stands whatever the form misses; without one, a form that misses nothing approves.
-fn unless_refused(mut review: Review, mut reasons: Vec<String>) -> CommissionedReview {
+/// Finishes the review: a refusal stays, whatever the form lacks. Without a refusal, a form without
+/// faults approves; otherwise the claim is unknown.
+fn decide_claim(mut review: Review, mut reasons: Vec<String>) -> CommissionedReview {
     if review.claim == ReviewClaim::ChangesRequested {
         return CommissionedReview {
             review,
@@ -126,23 +128,23 @@ fn unless_refused(mut review: Review, mut reasons: Vec<String>) -> CommissionedR
     }
 }
 
-/// Hears what a text field says: a refusal counts, an approval does not, and findings are kept.
-fn hear(review: &mut Review, text: &str) {
-    let said = read(text);
-    if said.claim == ReviewClaim::ChangesRequested {
-        refuse(review, said.claim_text.as_deref().unwrap_or(text));
+/// Reads a text field: a refusal counts, an approval does not, and findings are kept.
+fn apply_text_field(review: &mut Review, text: &str) {
+    let inner = read(text);
+    if inner.claim == ReviewClaim::ChangesRequested {
+        refuse(review, inner.claim_text.as_deref().unwrap_or(text));
     }
-    // The form approves, so a point without a severity is a remark: else every list of praise in the
-    // notes would be a list of grave findings.
-    let rated = said.findings.into_iter().map(|finding| Finding {
+    // The form approves, so a point without a severity is only a remark. Otherwise every list of
+    // praise in the notes would become a list of severe findings.
+    let rated = inner.findings.into_iter().map(|finding| Finding {
         rating: match finding.rating.raw {
             Some(_) => finding.rating,
             None => Rating::of(None, true),
         },
         ..finding
     });
-    add_new(&mut review.findings, rated.collect());
-    review.blocking_issues.extend(said.blocking_issues);
+    merge_findings(&mut review.findings, rated.collect());
+    review.blocking_issues.extend(inner.blocking_issues);
 }
 
 fn refuse(review: &mut Review, words: &str) {
@@ -155,16 +157,17 @@ fn refuse(review: &mut Review, words: &str) {
     }
 }
 
-/// Adds those whose titles are not there yet. Of two with one title the graver rating stays.
-fn add_new(known: &mut Vec<Finding>, more: Vec<Finding>) {
+/// Adds findings with new titles. Of two findings with the same title the more severe rating stays.
+fn merge_findings(known: &mut Vec<Finding>, more: Vec<Finding>) {
     for finding in more {
-        let same = known.iter_mut().find(|one| {
-            one.title == finding.title && (finding.file.is_none() || one.file == finding.file)
+        let same = known.iter_mut().find(|known_finding| {
+            known_finding.title == finding.title
+                && (finding.file.is_none() || known_finding.file == finding.file)
         });
         match same {
-            Some(one) if finding.rating.severity < one.rating.severity => {
-                one.rating = finding.rating;
-                one.actionable |= finding.actionable;
+            Some(known_finding) if finding.rating.severity < known_finding.rating.severity => {
+                known_finding.rating = finding.rating;
+                known_finding.actionable |= finding.actionable;
             }
             Some(_) => {}
             None => known.push(finding),
@@ -176,12 +179,12 @@ fn quote(text: &str) -> String {
     shorten(&one_line(&clean(text)), QUOTE_CHARS_MAX)
 }
 
-/// The severity that one word names; a phrase could name two.
+/// Returns the severity of a single word; a phrase could name two.
 fn severity(word: &str) -> Option<Severity> {
-    let is_one = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let is_word_char = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let word = word.trim();
-    let one = !word.is_empty() && word.chars().all(is_one);
-    one.then(|| Severity::of(word)).flatten()
+    let is_single_word = !word.is_empty() && word.chars().all(is_word_char);
+    is_single_word.then(|| Severity::from_word(word)).flatten()
 }
 
 #[cfg(test)]

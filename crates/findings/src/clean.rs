@@ -1,19 +1,19 @@
-//! Makes text that came from an agent safe to show, store and compare.
+//! Makes text from an agent safe to show, store and compare.
 //!
-//! A reviewer's words may carry terminal escapes, direction overrides or characters that nobody
-//! sees. They are taken out once, here; cleaning twice is cleaning once. Paths are made relative
-//! to the repository and cannot leave it.
+//! A reviewer's text may contain terminal escapes, direction overrides or invisible characters.
+//! This module removes them; cleaning is idempotent. Paths become relative to the repository and
+//! cannot leave it.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
 use serde_json::Value;
 
-/// The longest title that is kept, in characters.
+/// Maximum length of a title, in characters.
 pub const TITLE_CHARS_MAX: usize = 240;
-/// The longest text of one field that is kept, in characters.
+/// Maximum length of the text of one field, in characters.
 pub const FIELD_CHARS_MAX: usize = 16_000;
-/// The most findings that are taken from one document.
+/// Maximum number of findings read from one document.
 pub const FINDINGS_MAX: usize = 10_000;
 
 const ESCAPE: char = '\u{1b}';
@@ -21,23 +21,23 @@ const CSI: char = '\u{9b}';
 const OSC: char = '\u{9d}';
 const BELL: char = '\u{7}';
 
-/// Bearer tokens that Countersign issues begin so, and go on with [`TOKEN_DIGITS`] hexadecimal digits.
+/// Prefix of the bearer tokens that Countersign issues; [`TOKEN_DIGITS`] hexadecimal digits follow.
 pub const TOKEN_PREFIX: &str = "cs_";
 pub const TOKEN_DIGITS: usize = 64;
 const TOKEN_MASK: &str = "cs_[redacted]";
 
-/// Takes out control and escape sequences, bidi controls, invisible characters and the secrets of
-/// our own tokens. Line ends become `\n`; tabs stay.
+/// Removes control and escape sequences, bidi controls, invisible characters and the secrets of our
+/// own tokens. Line ends become `\n`; tabs stay.
 pub fn clean(text: &str) -> String {
-    let shown = without_hidden(text);
-    if has_token(&shown) {
-        return without_tokens(&shown);
+    let visible = strip_hidden(text);
+    if has_token(&visible) {
+        return without_tokens(&visible);
     }
-    shown
+    visible
 }
 
-/// Cleans a name or another short text that stands on one line: line ends and tabs become spaces,
-/// other spaces stay as they are.
+/// Cleans a name or another short text on one line: line ends and tabs become spaces, other spaces
+/// stay.
 pub fn clean_name(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
@@ -50,8 +50,8 @@ pub fn clean_json(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(clean_json),
         Value::Object(fields) => {
             if fields.keys().any(|key| needs_cleaning(key)) {
-                let taken = std::mem::take(fields).into_iter();
-                fields.extend(taken.map(|(key, value)| (clean(&key), value)));
+                let entries = std::mem::take(fields).into_iter();
+                fields.extend(entries.map(|(key, value)| (clean(&key), value)));
             }
             fields.values_mut().for_each(clean_json);
         }
@@ -87,8 +87,8 @@ fn without_tokens(text: &str) -> String {
     out
 }
 
-/// The same as [`clean`], with the secrets of tokens left in: for the one command that shows a token.
-pub fn without_hidden(text: &str) -> String {
+/// Like [`clean`], but keeps the secrets of tokens: for the one command that shows a token.
+pub fn strip_hidden(text: &str) -> String {
     if !text.chars().any(is_hidden) {
         return text.to_owned();
     }
@@ -110,7 +110,7 @@ pub fn without_hidden(text: &str) -> String {
     out
 }
 
-/// Cleans and folds all white space, so that the result is one line.
+/// Cleans a text and folds all white space, so that the result is one line.
 pub fn one_line(text: &str) -> String {
     let cleaned = clean(text);
     let mut out = String::with_capacity(cleaned.len());
@@ -123,7 +123,7 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// Cuts at a character boundary, at a space where there is one near, and marks the cut.
+/// Cuts a text at a character boundary, if possible at a nearby space, and marks the cut with `…`.
 pub fn shorten(text: &str, chars_max: usize) -> String {
     let Some((cut, _)) = text.char_indices().nth(chars_max) else {
         return text.to_owned();
@@ -136,7 +136,7 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     format!("{}…", head[..end].trim_end())
 }
 
-/// The text up to so many bytes, or a little less: no character is cut.
+/// Returns the text up to `bytes_max` bytes, or a little less: it never cuts a character.
 pub(crate) fn prefix(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
@@ -145,8 +145,8 @@ pub(crate) fn prefix(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-/// A character that nobody sees, or that changes how a terminal shows others. Line ends and tabs
-/// are none.
+/// Returns whether a character is invisible, or changes how a terminal shows others. Line ends and
+/// tabs do not count.
 pub fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -168,8 +168,8 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Skips what follows an escape character. A sequence that never ends hides nothing: only its
-/// introducer goes. The search stops at the next escape, which keeps the whole pass linear.
+/// Skips the sequence after an escape character. A sequence that never ends hides no text: only its
+/// introducer is removed. The search stops at the next escape, which keeps the whole scan linear.
 fn skip_sequence(text: &str, at: usize, introducer: char, chars: &mut Peekable<CharIndices<'_>>) {
     let kind = if introducer == ESCAPE {
         match chars.peek() {
@@ -226,17 +226,17 @@ fn end_of_string(text: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// Makes a path relative to the repository and keeps it inside: no root, no drive, no `..`.
-/// `None` for what is no path at all.
+/// Makes a path relative to the repository and keeps it inside: no root, no drive, no `..`. `None`
+/// if no path is left.
 pub fn confine(path: &str) -> Option<String> {
     let mut path = one_line(path).replace('\\', "/");
-    // What is taken off may lay bare more of the same; a few turns settle it.
+    // Removing a part may expose another one to remove; a few passes are enough.
     for _ in 0..8 {
-        let inside = relative(&path);
-        if inside == path {
+        let relative_path = relative(&path);
+        if relative_path == path {
             return (!path.is_empty() && path.len() <= 1024).then_some(path);
         }
-        path = inside;
+        path = relative_path;
     }
     None
 }
@@ -266,7 +266,7 @@ fn strip_scheme(path: &str) -> &str {
     if drive { &path[3..] } else { path }
 }
 
-/// [`confine`], with the repository's own directory taken off the front where the path has it.
+/// Like [`confine`], and removes the repository's own directory from the front of the path.
 pub fn confine_to(root: &str, path: &str) -> Option<String> {
     let path = confine(path)?;
     let Some(root) = confine(root) else {
@@ -335,7 +335,7 @@ mod tests {
             cleaned,
             "a cs_[redacted]cs_[redacted]b cs_12 cs_cs_[redacted]"
         );
-        // Characters that nobody sees do not hide a token.
+        // Invisible characters do not hide a token.
         let split = format!("cs_\u{200b}{}", &token[3..]);
         assert_eq!(clean(&split), "cs_[redacted]");
         let mut value = serde_json::json!({"a\u{1b}[1m": [token, {"b": "x\u{202e}"}], "n": 1});

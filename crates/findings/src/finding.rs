@@ -1,7 +1,8 @@
-//! What a review holds once it has been read.
+//! The types of a review that has been read.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::severity::Rating;
@@ -16,7 +17,7 @@ pub struct Finding {
     pub impact: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// Relative to the repository and confined to it.
+    /// Path relative to the repository; it cannot leave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,24 +27,24 @@ pub struct Finding {
     pub rating: Rating,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<Category>,
-    /// 002's dimension, or a custom one of the project.
+    /// Scored dimension of the review report, or a custom one of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dimension: Option<String>,
     /// The reviewer's own confidence, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<u8>,
-    /// The linter's rule, where a linter reports.
+    /// Rule of the linter, if a linter reported the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// The text of the line that the finding points at, where the reviewer quoted it.
+    /// Text of the line that the finding points at, if the reviewer quoted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
-    /// False for praise, "no fix needed" and the like: shown, never counted.
+    /// False for praise, "no fix needed" and similar: shown, never counted.
     pub actionable: bool,
 }
 
 impl Finding {
-    /// A defect of which no more is known than its name and how bad it is.
+    /// Builds a finding that has only a title and a rating.
     pub fn new(title: &str, rating: Rating) -> Self {
         Self {
             title: title.to_owned(),
@@ -78,7 +79,7 @@ pub enum Category {
     BestPractices,
 }
 
-/// What the reviewer itself says about the change. Never the verdict: that is computed.
+/// The reviewer's own claim about the change. It is never the verdict, which is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewClaim {
@@ -87,11 +88,11 @@ pub enum ReviewClaim {
     Unknown,
 }
 
-/// One review, read.
+/// One review, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     pub claim: ReviewClaim,
-    /// The words that the claim was taken from.
+    /// Words from which the claim was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_text: Option<String>,
     pub findings: Vec<Finding>,
@@ -101,26 +102,26 @@ pub struct Review {
     pub scores: BTreeMap<String, DimensionScore>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overall_score: Option<u8>,
-    /// What the builder is told to change, in the reviewer's words (002's revision notes, 000's feedback).
+    /// Requested changes in the reviewer's words (`revision_notes`, `feedback`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// One answer for each acceptance criterion that the reviewer spoke to.
+    /// One answer for each acceptance criterion that the reviewer mentions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionAnswer>,
-    /// What it says of findings of earlier rounds.
+    /// Statements about findings of earlier rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Disposition>,
-    /// Which way the text was read.
+    /// Format in which the text was read.
     pub way: ReviewFormat,
-    /// How sure the reading is, in percent.
+    /// Confidence of the reader in its result, in percent.
     pub sureness: u8,
-    /// What was odd: an unknown severity, a cut-off document, a contradiction.
+    /// Warnings about the text: an unknown severity, a cut-off document, a contradiction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
 impl Review {
-    /// A review that says this and nothing else, and is as clear as a form that was filled in.
+    /// Builds a review with only a claim and findings, as certain as structured JSON.
     pub fn new(claim: ReviewClaim, findings: Vec<Finding>) -> Self {
         Self {
             claim,
@@ -139,7 +140,7 @@ impl Review {
     }
 }
 
-/// 002's blocking issue.
+/// Blocking issue of a review report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockingIssue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +158,9 @@ pub struct DimensionScore {
     pub weight: Option<Weight>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     Critical,
@@ -165,6 +168,7 @@ pub enum Weight {
     Moderate,
 }
 
+/// The reviewer's answer to one acceptance criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CriterionAnswer {
     pub criterion: String,
@@ -173,17 +177,17 @@ pub struct CriterionAnswer {
     pub evidence: Option<String>,
 }
 
-/// What a document says of a finding of an earlier round.
+/// A statement about a finding of an earlier round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disposition {
-    /// The id or the title that the document uses.
+    /// Id or title that the document uses.
     pub subject: String,
     pub fixed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
 
-/// Which reader understood the text.
+/// Format in which a text was understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewFormat {
@@ -198,7 +202,7 @@ pub enum ReviewFormat {
     Sarif,
     Rdjson,
     Linter,
-    /// Nothing that is a review was found.
+    /// The text contains no review.
     Nothing,
 }
 
@@ -229,8 +233,8 @@ impl Category {
         }
     }
 
-    /// The category that a reviewer's own label belongs to, by the words in it.
-    pub fn of(label: &str) -> Option<Self> {
+    /// Returns the category of a reviewer's label, by the words in it.
+    pub fn from_label(label: &str) -> Option<Self> {
         let label = label.to_lowercase();
         let words: Vec<&str> = label.split(|c: char| !c.is_alphanumeric()).collect();
         CATEGORY_WORDS
@@ -240,7 +244,7 @@ impl Category {
     }
 }
 
-/// Word beginnings, the telling ones first: "test correctness" is about tests.
+/// Word beginnings in order of precedence: "test correctness" is about tests.
 const CATEGORY_WORDS: [(&str, Category); 44] = [
     ("secur", Category::Security),
     ("vulnerab", Category::Security),

@@ -1,10 +1,11 @@
-//! A short hash by which the same finding is known again.
+//! A short hash that recognises the same finding.
 
 use sha2::{Digest, Sha256};
 
 use crate::finding::Finding;
 
-/// Sixteen hex digits over what a finding says and where, but not the line: lines move.
+/// Returns sixteen hex digits over the file, rule, title and quoted line of a finding. The line
+/// number is left out, because lines move.
 pub fn fingerprint(finding: &Finding) -> String {
     let mut hash = Sha256::new();
     hash.update(finding.file.as_deref().unwrap_or_default());
@@ -22,7 +23,7 @@ pub fn fingerprint(finding: &Finding) -> String {
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// Lower case, letters and digits only, single spaces.
+/// Folds a text to lower case, letters and digits only, single spaces.
 pub(crate) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text

@@ -1,39 +1,40 @@
-//! Reads whatever a reviewer answered.
+//! Reads the answer of a reviewer in any format.
 //!
 //! The readers are tried from the strictest to the loosest: a whole JSON document, JSON inside
-//! prose, text. Each says how sure it is. What no reader understands is [`Claim::Unknown`].
+//! prose, text. Each reports its confidence. A text that no reader understands is
+//! [`ReviewClaim::Unknown`].
 //!
-//! A refusal is heard in any form. An approval has to be the whole of a value from a closed list,
-//! and everything else in the document is searched for a reason to doubt it: a refusal, a must-fix
+//! A refusal counts in any form. An approval must be a whole value from a closed list, and
+//! everything else in the document is searched for a reason to doubt it: a refusal, a must-fix
 //! finding, a condition, a quotation, a sign that the review or its text is not complete.
 
 mod blocks;
-mod claim;
 mod compose;
 mod confidence;
 mod degree;
 mod doubts;
 mod draft;
+mod duplicate_keys;
 mod extract;
 mod fields;
+mod finding_unit;
 mod item;
 mod json;
 mod keys;
 mod label;
 mod lenient;
 mod linters;
+mod locations;
 mod markdown;
 mod markup;
-mod place;
 mod prose;
-mod records;
+mod refusal_words;
 mod restate;
 mod sarif;
 mod sections;
 mod table;
+mod tool_output;
 mod topic;
-mod twice;
-mod unit;
 mod verdict;
 mod xml;
 
@@ -43,120 +44,123 @@ use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, clean, prefix, shorten};
 use crate::finding::{Review, ReviewClaim, ReviewFormat};
 use prose::Prose;
 
-/// The longest text that is read, in bytes. A longer one is cut here and never approves.
+/// Maximum length of a text, in bytes. A longer one is cut here and never approves.
 pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The longest JSON document that is read whole, in bytes: reports of linters are long.
+/// Maximum length of a JSON document, in bytes. It is larger because reports of linters are long.
 pub const JSON_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(crate) use verdict::{blocks_the_merge, find_stop};
 pub(crate) use xml::OWN_SOURCE;
 
-/// Reads a review. Text that is not one gives [`Claim::Unknown`] and no findings.
+/// Reads a review. A text without a review gives [`ReviewClaim::Unknown`] and no findings.
 pub fn read(text: &str) -> Review {
     let long_json = text.len() > TEXT_BYTES_MAX && text.len() <= JSON_BYTES_MAX;
-    if let Some(found) = long_json.then(|| extract::strict(text)).flatten() {
-        return of_json(found, text);
+    if let Some(json) = long_json.then(|| extract::parse_strict(text)).flatten() {
+        return read_json(json, text);
     }
     if text.len() <= TEXT_BYTES_MAX {
         return read_bounded(text);
     }
     let mut review = read_bounded(prefix(text, TEXT_BYTES_MAX));
-    withhold(
+    withhold_approval(
         &mut review,
         "the text is longer than 4 MiB; the rest was not read",
     );
     review
 }
 
-/// Whether a text is JSON in which an object has a key twice.
+/// Returns whether a text is JSON in which an object has a duplicate key.
 pub fn repeats_a_key(text: &str) -> bool {
-    extract::strict(text).is_some_and(|found| found.doubled)
+    extract::parse_strict(text).is_some_and(|json| json.doubled)
 }
 
 fn read_bounded(text: &str) -> Review {
-    match extract::whole(text) {
-        Some(found) => of_json(found, text),
-        None => of_prose(text),
+    match extract::parse_whole(text) {
+        Some(json) => read_json(json, text),
+        None => read_prose(text),
     }
 }
 
-/// Takes an approval back and says why; a refusal stays.
-fn withhold(review: &mut Review, why: &str) {
+/// Withdraws an approval and records why; a refusal stays.
+fn withhold_approval(review: &mut Review, why: &str) {
     if review.claim == ReviewClaim::Approved {
         review.claim = ReviewClaim::Unknown;
     }
     review.remarks.push(why.to_owned());
 }
 
-/// A document that is JSON from its beginning to its end.
-fn of_json(found: extract::EmbeddedJson, text: &str) -> Review {
-    let (mut said, tool) = said_or_tool(&found.value);
-    if !said.is_review() {
-        return nothing();
+/// Reads a document that is JSON as a whole.
+fn read_json(json: extract::EmbeddedJson, text: &str) -> Review {
+    let (mut parsed, tool) = read_json_or_tool(&json.value);
+    if !parsed.is_review() {
+        return empty_review();
     }
-    said.doubt(found.doubled.then_some("a key is given twice"));
-    said.doubt(found.commented.then_some("the JSON has comments inside"));
-    said.doubt(doubts::of_indent(text));
-    said.doubt(doubts::of_characters(text));
+    parsed.add_doubt(json.doubled.then_some("a key is given twice"));
+    parsed.add_doubt(json.commented.then_some("the JSON has comments inside"));
+    parsed.add_doubt(doubts::of_indent(text));
+    parsed.add_doubt(doubts::doubt_in_characters(text));
     let way = if let Some(tool) = tool {
         tool
-    } else if found.repaired {
+    } else if json.repaired {
         ReviewFormat::RepairedJson
-    } else if said.linter {
+    } else if parsed.linter {
         ReviewFormat::Linter
     } else {
         ReviewFormat::Json
     };
-    of_said(said, way, found.cut_off)
+    review_from_json(parsed, way, json.cut_off)
 }
 
-/// Everything else: prose, with or without JSON in it, and the text that tools print.
-fn of_prose(text: &str) -> Review {
-    let mut embedded: Vec<(json::JsonReview, extract::EmbeddedJson)> = extract::inside(text)
+/// Reads everything else: prose, with or without JSON in it, and the text output of tools.
+fn read_prose(text: &str) -> Review {
+    let mut embedded: Vec<(json::JsonReview, extract::EmbeddedJson)> = extract::find_embedded(text)
         .into_iter()
-        .map(|found| (json::said(&found.value), found))
+        .map(|json| (json::extract_review(&json.value), json))
         .collect();
-    let verdicts = embedded.iter().filter(|(said, _)| said.explicit).count();
-    embedded.retain(|(said, _)| said.is_embedded_review());
+    let verdicts = embedded
+        .iter()
+        .filter(|(parsed, _)| parsed.explicit)
+        .count();
+    embedded.retain(|(parsed, _)| parsed.is_embedded_review());
     let mut prose = Prose::read(text);
-    if let Some(drafts) = records::drafts(&prose.cleaned) {
+    if let Some(drafts) = tool_output::drafts(&prose.cleaned) {
         if !prose.is_document() && embedded.is_empty() {
-            let said = json::JsonReview {
+            let parsed = json::JsonReview {
                 drafts,
                 linter: true,
                 has_list: true,
                 ..json::JsonReview::default()
             };
-            return of_said(said, ReviewFormat::Linter, false);
+            return review_from_json(parsed, ReviewFormat::Linter, false);
         }
-        // A tool's lines inside a longer review are some of its findings, not all of it.
+        // Lines of a tool inside a longer review are only some of its findings.
         prose.drafts.extend(drafts);
     }
     if is_broken_json(text) {
-        prose.doubt(Some("the text is JSON that cannot be read"));
+        prose.add_doubt(Some("the text is JSON that cannot be read"));
     }
     if embedded.is_empty() {
-        return of_text(prose);
+        return review_from_text(prose);
     }
     let place = embedded
         .iter()
-        .find_map(|(_, found)| doubts::of_place(text, found.span.0));
-    prose.doubt(place);
-    let commented = embedded.iter().any(|(_, found)| found.commented);
-    prose.doubt(commented.then_some("the JSON has comments inside"));
-    prose.doubt((verdicts > 1).then_some("the text holds several JSON reviews"));
-    let fences = extract::fences(text);
-    let inside = embedded.iter().any(|(_, found)| {
+        .find_map(|(_, json)| doubts::doubt_at_offset(text, json.span.0));
+    prose.add_doubt(place);
+    let commented = embedded.iter().any(|(_, json)| json.commented);
+    prose.add_doubt(commented.then_some("the JSON has comments inside"));
+    prose.add_doubt((verdicts > 1).then_some("the text holds several JSON reviews"));
+    let fences = extract::find_fences(text);
+    let inside = embedded.iter().any(|(_, json)| {
         fences
             .iter()
-            .any(|(start, end, _)| found.span.0 > *start && found.span.0 < *end)
+            .any(|(start, end, _)| json.span.0 > *start && json.span.0 < *end)
     });
-    prose.doubt(inside.then_some("the JSON is quoted, commented out or set apart"));
-    join(embedded, prose)
+    prose.add_doubt(inside.then_some("the JSON is quoted, commented out or set apart"));
+    join_json_and_prose(embedded, prose)
 }
 
-/// Reads JSON: a tool's own format where it is one, else whatever it says.
-fn said_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) {
+/// Reads JSON: as a tool's own format if it is one, else as a general review.
+fn read_json_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) {
     let of_tool = |drafts| json::JsonReview {
         drafts,
         linter: true,
@@ -175,49 +179,53 @@ fn said_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) {
             };
         return (of_tool(drafts), Some(way));
     }
-    (json::said(value), None)
+    (json::extract_review(value), None)
 }
 
-/// JSON in prose: the findings of both are kept, and a refusal of either counts. Only one JSON
-/// review may approve, and only if the prose around it takes nothing back.
-fn join(embedded: Vec<(json::JsonReview, extract::EmbeddedJson)>, mut prose: Prose) -> Review {
+/// Joins JSON and the prose around it: the findings of both are kept, and a refusal in either
+/// counts. Only a single JSON review may approve, and only if the prose does not contradict it.
+fn join_json_and_prose(
+    embedded: Vec<(json::JsonReview, extract::EmbeddedJson)>,
+    mut prose: Prose,
+) -> Review {
     let several = embedded.len() > 1;
-    let repaired = embedded.iter().any(|(_, found)| found.repaired);
-    let cut_off = embedded.iter().any(|(_, found)| found.cut_off);
-    let doubled = embedded.iter().any(|(_, found)| found.doubled);
+    let repaired = embedded.iter().any(|(_, json)| json.repaired);
+    let cut_off = embedded.iter().any(|(_, json)| json.cut_off);
+    let doubled = embedded.iter().any(|(_, json)| json.doubled);
     let refused = embedded
         .iter()
-        .filter(|(said, _)| said.claim().0 == ReviewClaim::ChangesRequested)
+        .filter(|(parsed, _)| parsed.claim().0 == ReviewClaim::ChangesRequested)
         .count();
-    let mut said = json::JsonReview::default();
+    let mut parsed = json::JsonReview::default();
     for (one, _) in embedded {
-        said.absorb(one);
+        parsed.absorb(one);
     }
     if several && refused == 0 {
-        said.doubt(Some("the text holds several JSON reviews"));
+        parsed.add_doubt(Some("the text holds several JSON reviews"));
     }
-    said.doubt(doubled.then_some("a key is given twice"));
-    said.doubt(prose.doubt);
-    said.doubt(prose.around);
-    let repeats = restate::filter(&said.drafts, std::mem::take(&mut prose.drafts));
-    said.drafts.extend(repeats);
-    said.unread |= prose.too_long;
+    parsed.add_doubt(doubled.then_some("a key is given twice"));
+    parsed.add_doubt(prose.doubt);
+    parsed.add_doubt(prose.around);
+    let repeats = restate::filter(&parsed.drafts, std::mem::take(&mut prose.drafts));
+    parsed.drafts.extend(repeats);
+    parsed.unread |= prose.too_long;
     if let Some(verdict) = prose.verdict.take() {
-        said.claims.push((verdict.claim, verdict.text));
+        parsed.claims.push((verdict.claim, verdict.text));
     }
     let way = if repaired {
         ReviewFormat::RepairedJson
     } else {
         ReviewFormat::JsonInProse
     };
-    let mut review = of_said(said, way, cut_off);
+    let mut review = review_from_json(parsed, way, cut_off);
     if review.earlier.is_empty() {
         review.earlier = prose.earlier;
     }
     review
 }
 
-/// JSON that not even the lenient reader understood: its words are no prose.
+/// Returns whether the text starts like JSON. Only called for text that even the lenient reader
+/// cannot parse, so its words are not prose.
 fn is_broken_json(text: &str) -> bool {
     let mut marks = text
         .trim_start_matches('\u{feff}')
@@ -229,8 +237,8 @@ fn is_broken_json(text: &str) -> bool {
     )
 }
 
-/// Markdown and prose.
-fn of_text(prose: Prose) -> Review {
+/// Builds the review of Markdown and prose.
+fn review_from_text(prose: Prose) -> Review {
     let sureness = prose.sureness();
     let way = prose.way(sureness);
     let stated = prose
@@ -247,36 +255,36 @@ fn of_text(prose: Prose) -> Review {
         earlier: prose.earlier,
         way,
         sureness,
-        ..nothing()
+        ..empty_review()
     };
     if prose.too_long {
-        withhold(
+        withhold_approval(
             &mut review,
             "the document is too long; its end was not searched for findings",
         );
     }
-    settle(&mut review, prose.doubt);
+    apply_doubt(&mut review, prose.doubt);
     review
 }
 
-/// Reads the structured arguments of a review tool: the same shapes, already parsed.
+/// Reads the structured arguments of a review tool: the same formats, already parsed.
 pub fn read_value(value: &Value) -> Review {
-    let (said, tool) = said_or_tool(value);
-    if said.is_review() {
-        of_said(said, tool.unwrap_or(ReviewFormat::Json), false)
+    let (parsed, tool) = read_json_or_tool(value);
+    if parsed.is_review() {
+        review_from_json(parsed, tool.unwrap_or(ReviewFormat::Json), false)
     } else {
-        nothing()
+        empty_review()
     }
 }
 
-fn of_said(mut said: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Review {
+fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Review {
     let mut remarks = Vec::new();
-    let mut earlier = std::mem::take(&mut said.earlier);
+    let mut earlier = std::mem::take(&mut parsed.earlier);
     let mut refused = None;
-    let comments = std::mem::take(&mut said.comments);
+    let comments = std::mem::take(&mut parsed.comments);
     for comment in comments
         .iter()
-        .chain(&std::mem::take(&mut said.listed_texts))
+        .chain(&std::mem::take(&mut parsed.listed_texts))
         .take(200)
     {
         let mut prose = Prose::read(comment);
@@ -285,18 +293,20 @@ fn of_said(mut said: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Revi
         {
             refused = Some((verdict.claim, verdict.text));
         }
-        said.drafts.append(&mut prose.drafts);
+        parsed.drafts.append(&mut prose.drafts);
         earlier.extend(prose.earlier);
     }
     if !comments.is_empty() {
-        said.doubt(Some("the comments of several people are no verdict of one"));
+        parsed.add_doubt(Some(
+            "comments of several people are not one reviewer's verdict",
+        ));
     }
-    said.unread |= comments.len() > 200;
-    said.claims.extend(refused);
-    said.hear_texts();
-    let contradicts = said.contradicts_itself();
-    let (stated, claim_text) = said.claim();
-    let findings_left = said.drafts.len() >= FINDINGS_MAX;
+    parsed.unread |= comments.len() > 200;
+    parsed.claims.extend(refused);
+    parsed.apply_texts();
+    let contradicts = parsed.contradicts_itself();
+    let (stated, claim_text) = parsed.claim();
+    let findings_left = parsed.drafts.len() >= FINDINGS_MAX;
     if contradicts {
         remarks.push("the verdict fields contradict each other; read as a refusal".to_owned());
     }
@@ -317,31 +327,31 @@ fn of_said(mut said: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Revi
     let mut review = Review {
         claim,
         claim_text,
-        findings: draft::finish(said.drafts, stated, !said.linter),
-        blocking_issues: said.blocking,
-        scores: said.scores.into_iter().collect(),
-        overall_score: said.overall,
-        notes: said
+        findings: draft::finish(parsed.drafts, stated, !parsed.linter),
+        blocking_issues: parsed.blocking,
+        scores: parsed.scores.into_iter().collect(),
+        overall_score: parsed.overall,
+        notes: parsed
             .notes
             .map(|notes| shorten(&clean(&notes), FIELD_CHARS_MAX)),
-        criteria: said.criteria,
+        criteria: parsed.criteria,
         earlier,
         way,
         sureness,
         remarks,
     };
-    if said.unread || findings_left {
-        withhold(
+    if parsed.unread || findings_left {
+        withhold_approval(
             &mut review,
             "the document is too deep or too long; not all of it was read",
         );
     }
-    settle(&mut review, said.doubt);
+    apply_doubt(&mut review, parsed.doubt);
     review
 }
 
-/// Takes an approval back where there is a reason to, and says what a careful reader would notice.
-fn settle(review: &mut Review, doubt: Option<&'static str>) {
+/// Withdraws an approval if there is a reason, and adds remarks about the findings.
+fn apply_doubt(review: &mut Review, doubt: Option<&'static str>) {
     let approves = review.claim == ReviewClaim::Approved;
     let unknown = review
         .findings
@@ -354,7 +364,7 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         ));
     }
     if let Some(doubt) = doubt.filter(|_| review.claim != ReviewClaim::ChangesRequested) {
-        withhold(review, &format!("not counted as an approval: {doubt}"));
+        withhold_approval(review, &format!("not counted as an approval: {doubt}"));
     }
     let must_fix = review
         .findings
@@ -364,8 +374,8 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         + review.blocking_issues.len();
     if approves && must_fix > 0 {
         let why =
-            format!("approves, yet lists {must_fix} must-fix findings; not counted as an approval");
-        withhold(review, &why);
+            format!("approves, but lists {must_fix} must-fix findings; not counted as an approval");
+        withhold_approval(review, &why);
     }
     let unrated = review
         .findings
@@ -374,20 +384,20 @@ fn settle(review: &mut Review, doubt: Option<&'static str>) {
         .count();
     if approves && unrated > 0 {
         let why = format!(
-            "approves, yet lists {unrated} findings without a severity; not counted as an approval"
+            "approves, but lists {unrated} findings without a severity; not counted as an approval"
         );
-        withhold(review, &why);
+        withhold_approval(review, &why);
     }
     let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
     if approves && unmet > 0 {
         let why = format!(
-            "approves, yet {unmet} acceptance criteria are not met; not counted as an approval"
+            "approves, but {unmet} acceptance criteria are not met; not counted as an approval"
         );
-        withhold(review, &why);
+        withhold_approval(review, &why);
     }
 }
 
-fn nothing() -> Review {
+fn empty_review() -> Review {
     Review {
         way: ReviewFormat::Nothing,
         sureness: 0,

@@ -1,12 +1,12 @@
-//! Measures the reader against annotated documents. Not part of reading: nothing else uses it.
+//! Measures the reader against annotated documents. Only examples and tests use it.
 //!
-//! An annotation names, for each finding, some words of it, its severity as written, its file and
-//! its line; `lenient` lists what is not scored. A finding that was read matches an annotation when
-//! its text holds those words.
+//! For each finding, an annotation has some of its words, its severity as written, its file and its
+//! line; `lenient` lists the fields that are not scored. A finding matches an annotation if its
+//! text contains those words.
 
 mod tracking;
 
-pub use tracking::{RoundPair, TrackingTable, tracking};
+pub use tracking::{RoundPair, TrackingTable, score_tracking};
 
 use std::fmt::Write;
 
@@ -17,13 +17,13 @@ use crate::finding::{Finding, Review, ReviewClaim};
 /// One document of a corpus.
 #[derive(Clone, Debug)]
 pub struct CorpusDocument {
-    /// Its number, `042`.
+    /// Number of the document, such as `042`.
     pub number: String,
     pub text: String,
     pub expected: Value,
 }
 
-/// How the reader did.
+/// Scores of the reader over a corpus.
 #[derive(Clone, Debug, Default)]
 pub struct ScoreTable {
     pub documents: usize,
@@ -33,10 +33,11 @@ pub struct ScoreTable {
     pub file: Ratio,
     pub line: Ratio,
     pub severity: Ratio,
-    /// A line for each document that was not read perfectly.
+    /// One entry for each document that was not read perfectly.
     pub details: Vec<String>,
 }
 
+/// Good cases out of all counted ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ratio {
     pub good: usize,
@@ -49,7 +50,7 @@ impl Ratio {
         self.all += 1;
     }
 
-    /// In percent; nothing to get wrong is all right.
+    /// Returns the ratio in percent; 100 if nothing was counted.
     #[expect(clippy::cast_precision_loss, reason = "counts of findings are small")]
     pub fn percent(self) -> f64 {
         if self.all == 0 {
@@ -82,18 +83,18 @@ impl std::fmt::Display for ScoreTable {
     }
 }
 
-/// Scores every document; `generated` counts those that were annotated by machine as well.
+/// Scores every document; `generated` includes documents that were annotated by machine.
 pub fn score(documents: &[CorpusDocument], generated: bool) -> ScoreTable {
     let mut table = ScoreTable::default();
     for document in documents {
         if generated || document.expected["generated"] != Value::Bool(true) {
-            one(document, &mut table);
+            score_document(document, &mut table);
         }
     }
     table
 }
 
-fn one(document: &CorpusDocument, table: &mut ScoreTable) {
+fn score_document(document: &CorpusDocument, table: &mut ScoreTable) {
     let review = crate::read(&document.text);
     let expected = &document.expected;
     let mut faults = String::new();
@@ -112,8 +113,8 @@ fn one(document: &CorpusDocument, table: &mut ScoreTable) {
         }
     }
     let mut used = vec![false; review.findings.len()];
-    for wanted in expected["findings"].as_array().into_iter().flatten() {
-        annotation(wanted, &review, &mut used, table, &mut faults);
+    for annotated in expected["findings"].as_array().into_iter().flatten() {
+        score_annotation(annotated, &review, &mut used, table, &mut faults);
     }
     for (finding, used) in review.findings.iter().zip(&used) {
         table.precision.count(*used);
@@ -134,20 +135,20 @@ fn one(document: &CorpusDocument, table: &mut ScoreTable) {
     }
 }
 
-fn annotation(
-    wanted: &Value,
+fn score_annotation(
+    expected: &Value,
     review: &Review,
     used: &mut [bool],
     table: &mut ScoreTable,
     faults: &mut String,
 ) {
     let lenient = |field: &str| {
-        wanted["lenient"]
+        expected["lenient"]
             .as_array()
             .is_some_and(|fields| fields.iter().any(|name| name == field))
     };
-    let words = squeezed(wanted["title_contains"].as_str().unwrap_or_default());
-    let Some(at) = best(wanted, &words, review, used) else {
+    let words = squeezed(expected["title_contains"].as_str().unwrap_or_default());
+    let Some(at) = best_match(expected, &words, review, used) else {
         if !lenient("presence") {
             table.recall.count(false);
             let _ = write!(faults, "\n    missed: {words}");
@@ -159,29 +160,29 @@ fn annotation(
     if !lenient("presence") {
         table.recall.count(true);
     }
-    if !lenient("file") && !wanted["file"].is_null() {
-        let good = file_fits(finding, wanted);
+    if !lenient("file") && !expected["file"].is_null() {
+        let good = file_fits(finding, expected);
         table.file.count(good);
         if !good {
             let _ = write!(
                 faults,
                 "\n    file {:?} for {} ({words})",
-                finding.file, wanted["file"]
+                finding.file, expected["file"]
             );
         }
     }
-    if !lenient("line") && !wanted["line"].is_null() {
-        let good = line_fits(finding, wanted);
+    if !lenient("line") && !expected["line"].is_null() {
+        let good = line_fits(finding, expected);
         table.line.count(good);
         if !good {
             let _ = write!(
                 faults,
                 "\n    line {:?} for {} ({words})",
-                finding.line, wanted["line"]
+                finding.line, expected["line"]
             );
         }
     }
-    if !lenient("severity") && !wanted["severity"].is_null() {
+    if !lenient("severity") && !expected["severity"].is_null() {
         let raw = finding
             .rating
             .raw
@@ -189,31 +190,31 @@ fn annotation(
             .unwrap_or_else(|| finding.rating.severity.word());
         let good = squeezed(raw)
             == squeezed(
-                &wanted["severity"]
+                &expected["severity"]
                     .as_str()
-                    .map_or_else(|| wanted["severity"].to_string(), str::to_owned),
+                    .map_or_else(|| expected["severity"].to_string(), str::to_owned),
             );
         table.severity.count(good);
         if !good {
             let _ = write!(
                 faults,
                 "\n    severity {raw} for {} ({words})",
-                wanted["severity"]
+                expected["severity"]
             );
         }
     }
 }
 
-/// The finding that has the annotation's words, and best its place.
-fn best(wanted: &Value, words: &str, review: &Review, used: &[bool]) -> Option<usize> {
+/// Returns the unused finding that contains the annotation's words and fits its location best.
+fn best_match(expected: &Value, words: &str, review: &Review, used: &[bool]) -> Option<usize> {
     let mut chosen: Option<((bool, bool), usize)> = None;
     for (at, finding) in review.findings.iter().enumerate() {
         if used[at] || !squeezed(&all_text(finding)).contains(words) {
             continue;
         }
         let fit = (
-            file_fits(finding, wanted),
-            finding.line.map(u64::from) == wanted["line"].as_u64(),
+            file_fits(finding, expected),
+            finding.line.map(u64::from) == expected["line"].as_u64(),
         );
         if chosen.is_none_or(|(best, _)| fit > best) {
             chosen = Some((fit, at));
@@ -243,11 +244,11 @@ fn squeezed(text: &str) -> String {
         .to_lowercase()
 }
 
-fn file_fits(finding: &Finding, wanted: &Value) -> bool {
-    let Some(wanted) = wanted["file"].as_str() else {
+fn file_fits(finding: &Finding, expected: &Value) -> bool {
+    let Some(expected) = expected["file"].as_str() else {
         return true;
     };
-    let Some(got) = finding.file.as_deref() else {
+    let Some(actual) = finding.file.as_deref() else {
         return false;
     };
     let bare = |path: &str| {
@@ -255,18 +256,19 @@ fn file_fits(finding: &Finding, wanted: &Value) -> bool {
             .trim_start_matches(['.', '/'])
             .to_owned()
     };
-    let (got, wanted) = (bare(got), bare(wanted));
-    got.ends_with(&wanted) || wanted.ends_with(&got)
+    let (actual, expected) = (bare(actual), bare(expected));
+    actual.ends_with(&expected) || expected.ends_with(&actual)
 }
 
-fn line_fits(finding: &Finding, wanted: &Value) -> bool {
-    let (Some(got), Some(first)) = (finding.line.map(u64::from), wanted["line"].as_u64()) else {
+fn line_fits(finding: &Finding, expected: &Value) -> bool {
+    let (Some(actual), Some(first)) = (finding.line.map(u64::from), expected["line"].as_u64())
+    else {
         return false;
     };
-    (first..=wanted["end_line"].as_u64().unwrap_or(first)).contains(&got)
+    (first..=expected["end_line"].as_u64().unwrap_or(first)).contains(&actual)
 }
 
-/// The word for a claim that annotations use.
+/// Returns the word that annotations use for a claim.
 pub fn claim_word(claim: ReviewClaim) -> &'static str {
     match claim {
         ReviewClaim::Approved => "approved",

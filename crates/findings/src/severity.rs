@@ -1,16 +1,19 @@
-//! The one severity scale. Every reviewer's own word is kept beside it.
+//! The one severity scale. The reviewer's own word is kept as well.
 
 mod languages;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use languages::UNSPACED;
 pub(crate) use languages::{
-    Plainness, foreign, is_no_severity, is_unspaced_filler, unspaced_degree,
+    Plainness, foreign_severity, is_no_severity, is_unspaced_filler, unspaced_degree,
 };
 
-/// How much a finding matters, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Severity of a finding, worst first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     Critical,
@@ -21,7 +24,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// All of the scale, worst first.
+    /// The whole scale, worst first.
     pub const ALL: [Self; 5] = [
         Self::Critical,
         Self::High,
@@ -41,18 +44,18 @@ impl Severity {
     }
 }
 
-/// A severity and how we came to it.
+/// A severity and the word it was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rating {
     pub severity: Severity,
-    /// The word as the reviewer wrote it.
+    /// Word as the reviewer wrote it.
     pub raw: Option<String>,
-    /// The word is none that we know, so it counts as high and is shown as such.
+    /// True if the word is unknown; then it counts as high and is flagged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown_word: bool,
 }
 
-/// A degree that nobody had to read from a word.
+/// A severity that was not read from a word.
 impl From<Severity> for Rating {
     fn from(severity: Severity) -> Self {
         Self {
@@ -64,16 +67,16 @@ impl From<Severity> for Rating {
 }
 
 impl Severity {
-    /// Critical and high: what 004 calls must-fix.
+    /// Returns whether the finding must be fixed: critical and high.
     pub fn is_must_fix(self) -> bool {
         self <= Self::High
     }
 
-    /// What a reviewer's word means on our scale; `None` where it is no severity that we know.
+    /// Maps a reviewer's word to our scale; `None` if it is not a known severity.
     ///
     /// The first known word of a phrase counts, so `Critical Issues (Must Fix)`, `[P1]` and
     /// `🟡 Medium` are all understood.
-    pub fn of(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         let lower = word.to_lowercase();
         first_word(&lower)
             .or_else(|| lower.chars().find_map(known_sign))
@@ -87,8 +90,8 @@ impl Severity {
 }
 
 impl Rating {
-    /// Rates a finding by the reviewer's own word. An unknown word counts as high and is flagged;
-    /// none at all is high where the reviewer does not approve, else medium.
+    /// Rates a finding by the reviewer's own word. An unknown word counts as high and is flagged.
+    /// No word at all counts as medium if the reviewer approves, else as high.
     pub fn of(word: Option<&str>, approves: bool) -> Self {
         let raw = word
             .map(str::trim)
@@ -106,16 +109,16 @@ impl Rating {
                 unknown_word: false,
             };
         };
-        let known = Severity::of(word);
+        let severity = Severity::from_word(word);
         Self {
-            severity: known.unwrap_or(Severity::High),
-            unknown_word: known.is_none(),
+            severity: severity.unwrap_or(Severity::High),
+            unknown_word: severity.is_none(),
             raw,
         }
     }
 }
 
-/// The earliest known phrase or word; a phrase covers the words it is made of.
+/// Finds the earliest known phrase or word; a phrase covers the words in it.
 fn first_word(lower: &str) -> Option<Severity> {
     let phrase = PHRASES
         .iter()
@@ -189,12 +192,12 @@ fn known_word(word: &str) -> Option<Severity> {
         | "optional" | "hint" | "help" | "question" | "improvement" | "improvements"
         | "enhancement" | "nice" | "consider" | "idea" | "polish" | "praise" | "none" | "p5"
         | "minimal" | "negligible" | "fyi" => Severity::Suggestion,
-        _ => return foreign(word).map(|(severity, _)| severity),
+        _ => return foreign_severity(word).map(|(severity, _)| severity),
     };
     Some(severity)
 }
 
-/// The colours and signs that reviewers use as a scale.
+/// Maps the colours and signs that reviewers use as a scale.
 fn known_sign(sign: char) -> Option<Severity> {
     let severity = match sign {
         '🔴' | '⛔' | '🛑' | '🚨' | '🚫' | '🟥' => Severity::Critical,

@@ -1,81 +1,84 @@
-//! Follows findings over the rounds: which of the new ones is one we already know.
+//! Tracks findings over the rounds: links new findings to known ones.
 //!
-//! Four rungs, the surest first: the line that the diff maps the old one to, the quoted line of
-//! code, the title, and a weighted score of path, words and mapped line. What finds no partner is
-//! new, or was not repeated; that a finding is gone says nothing about whether it is fixed.
+//! Four criteria, the strongest first: the line that the diff maps the old one to, the quoted line
+//! of code, the title, and a weighted score of path, words and mapped line. A finding without a
+//! link is new, or was not repeated. A finding that is not repeated is not therefore fixed.
 
-mod likeness;
 mod lines;
+mod similarity;
 
 pub use lines::{LineMap, MappedLine};
 
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Disposition, Finding, Review};
-use likeness::{FindingProfile as KnownWords, Similarity};
+use similarity::{FindingProfile as KnownWords, Similarity};
 
 /// A finding of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownFinding<'a> {
-    /// The ledger's short id, `F3`.
+    /// Short id in the ledger, such as `F3`.
     pub id: &'a str,
     pub finding: &'a Finding,
 }
 
-/// That a new finding is a known one.
+/// Link from a known finding to a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingLink {
     pub id: String,
-    /// Which of the new findings, by index.
+    /// Index of the new finding.
     pub new: usize,
     pub how: LinkReason,
-    /// How sure the link is, in percent.
+    /// Confidence of the link, in percent.
     pub sureness: u8,
 }
 
-/// What made the link.
+/// Criterion that made a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkReason {
-    /// The same place, through the diff, and much the same words.
+    /// The same line, mapped through the diff, and similar words.
     Line,
     /// The same quoted line of code.
     Anchor,
     /// The same title.
     Title,
-    /// Alike enough in path, words and place.
+    /// Similar enough in path, words and location.
     Score,
-    /// The new finding sums up several known ones and names this one by its number.
+    /// The new finding summarises several known ones and names this one by its number.
     Mention,
 }
 
-/// The most pairs that are compared; beyond it only the exact rungs are tried.
+/// Maximum number of pairs that are compared; above it only the exact criteria are tried.
 const PAIRS_MAX: usize = 4_000_000;
-/// How alike a disposition's subject and a finding's title must be, in percent.
+/// Minimum similarity between a disposition's subject and a finding's title, in percent.
 const SUBJECT_MIN: u32 = 30;
 
-/// Links new findings to known ones. A known finding is linked at most once; a new one that sums
-/// up several known findings may answer for all of them.
+/// Links new findings to known ones. A known finding is linked at most once; a new one that
+/// summarises several known findings may be linked to all of them.
 pub fn track(known: &[KnownFinding<'_>], new: &[Finding], lines: &LineMap) -> Vec<FindingLink> {
-    link(known, new, lines, &vec![false; known.len()])
+    link_findings(known, new, lines, &vec![false; known.len()])
 }
 
-/// [`track`], with what the review says of earlier findings taken into account: what it calls
-/// fixed is not what it reports again in the same file.
+/// Like [`track`], and uses the review's statements about earlier findings: a finding that it calls
+/// fixed is not the one that it reports again in the same file.
 pub fn track_review(
     known: &[KnownFinding<'_>],
     review: &Review,
     lines: &LineMap,
 ) -> Vec<FindingLink> {
     let mut settled = vec![false; known.len()];
-    for (at, fixed) in dispositions(known, &review.earlier) {
+    for (at, fixed) in match_dispositions(known, &review.earlier) {
         settled[at] |= fixed;
     }
-    link(known, &review.findings, lines, &settled)
+    link_findings(known, &review.findings, lines, &settled)
 }
 
-/// Which known finding each disposition of a review speaks of, and whether it calls it fixed.
-pub fn dispositions(known: &[KnownFinding<'_>], earlier: &[Disposition]) -> Vec<(usize, bool)> {
+/// Returns the known finding of each disposition, and whether the review calls it fixed.
+pub fn match_dispositions(
+    known: &[KnownFinding<'_>],
+    earlier: &[Disposition],
+) -> Vec<(usize, bool)> {
     let findings: Vec<&Finding> = known.iter().map(|known| known.finding).collect();
     let by_id = |subject: &str| {
         known
@@ -86,7 +89,7 @@ pub fn dispositions(known: &[KnownFinding<'_>], earlier: &[Disposition]) -> Vec<
         .iter()
         .map(|disposition| disposition.subject.as_str())
         .collect();
-    let alike = likeness::subjects(&findings, &subjects, SUBJECT_MIN);
+    let alike = similarity::match_subjects(&findings, &subjects, SUBJECT_MIN);
     earlier
         .iter()
         .zip(alike)
@@ -96,22 +99,22 @@ pub fn dispositions(known: &[KnownFinding<'_>], earlier: &[Disposition]) -> Vec<
         .collect()
 }
 
-fn link(
+fn link_findings(
     known: &[KnownFinding<'_>],
     new: &[Finding],
     lines: &LineMap,
     settled: &[bool],
 ) -> Vec<FindingLink> {
-    let mut pairs = best_pairs(candidates(known, new, lines, settled));
+    let mut pairs = best_pairs(find_candidates(known, new, lines, settled));
     let linked: Vec<usize> = pairs.iter().map(|candidate| candidate.known).collect();
-    pairs.extend(mentions(known, new, &linked));
+    pairs.extend(find_mentions(known, new, &linked));
     pairs.sort_by_key(|candidate| candidate.known);
     pairs
         .into_iter()
         .map(|candidate| FindingLink {
             id: known[candidate.known].id.to_owned(),
             new: candidate.new,
-            how: candidate.how,
+            how: candidate.reason,
             sureness: u8::try_from(candidate.score.min(100)).unwrap_or(100),
         })
         .collect()
@@ -121,11 +124,11 @@ fn link(
 struct LinkCandidate {
     known: usize,
     new: usize,
-    how: LinkReason,
+    reason: LinkReason,
     score: u32,
 }
 
-fn candidates(
+fn find_candidates(
     known: &[KnownFinding<'_>],
     new: &[Finding],
     lines: &LineMap,
@@ -133,36 +136,36 @@ fn candidates(
 ) -> Vec<LinkCandidate> {
     let old_words: Vec<KnownWords> = known
         .iter()
-        .map(|known| KnownWords::of(known.finding, lines))
+        .map(|known| KnownWords::mapped_to(known.finding, lines))
         .collect();
-    let likeness = Similarity::over(&old_words, new);
+    let likeness = Similarity::from_findings(&old_words, new);
     let exact_only = known.len().saturating_mul(new.len()) > PAIRS_MAX;
-    let mut found = Vec::new();
+    let mut candidates = Vec::new();
     for (old, words) in old_words.iter().enumerate() {
         for index in 0..new.len() {
-            let judged = likeness.judge(words, index, exact_only);
-            let told_fixed = settled[old] && likeness.same_file(words, index) == Some(true);
+            let judged = likeness.compare(words, index, exact_only);
+            let called_fixed = settled[old] && likeness.same_file(words, index) == Some(true);
             if let Some((how, score)) =
-                judged.filter(|&(how, _)| !told_fixed || how == LinkReason::Title)
+                judged.filter(|&(how, _)| !called_fixed || how == LinkReason::Title)
             {
-                found.push(LinkCandidate {
+                candidates.push(LinkCandidate {
                     known: old,
                     new: index,
-                    how,
+                    reason: how,
                     score,
                 });
             }
         }
     }
-    found
+    candidates
 }
 
-/// The best pairs first, each finding once.
+/// Keeps the best pairs, so that each finding occurs once.
 fn best_pairs(mut candidates: Vec<LinkCandidate>) -> Vec<LinkCandidate> {
     candidates.sort_by_key(|candidate| {
         (
             std::cmp::Reverse(candidate.score),
-            candidate.how,
+            candidate.reason,
             candidate.known,
             candidate.new,
         )
@@ -180,24 +183,28 @@ fn best_pairs(mut candidates: Vec<LinkCandidate>) -> Vec<LinkCandidate> {
     candidates
 }
 
-/// A new finding such as "Remaining items (5, 6, 7) were not addressed" speaks of known ones by
-/// their place in the earlier document.
-fn mentions(known: &[KnownFinding<'_>], new: &[Finding], linked: &[usize]) -> Vec<LinkCandidate> {
-    let mut found = Vec::new();
+/// Links new findings such as "Remaining items (5, 6, 7) were not addressed", which name known ones
+/// by their position in the earlier document.
+fn find_mentions(
+    known: &[KnownFinding<'_>],
+    new: &[Finding],
+    linked: &[usize],
+) -> Vec<LinkCandidate> {
+    let mut links = Vec::new();
     for (index, finding) in new.iter().enumerate() {
-        for number in likeness::numbers_of_earlier(&finding.title) {
+        for number in similarity::numbers_of_earlier(&finding.title) {
             if number >= 1 && number <= known.len() && !linked.contains(&(number - 1)) {
-                found.push(LinkCandidate {
+                links.push(LinkCandidate {
                     known: number - 1,
                     new: index,
-                    how: LinkReason::Mention,
+                    reason: LinkReason::Mention,
                     score: 60,
                 });
             }
         }
     }
-    found.dedup_by_key(|candidate| candidate.known);
-    found
+    links.dedup_by_key(|candidate| candidate.known);
+    links
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Writes findings in the forms that people's tools expect.
+//! Writes findings in the formats that other tools expect.
 //!
-//! Every writer takes [`Entry`]s: a finding and the id it has in the ticket's ledger, if any.
+//! Every writer takes [`FindingEntry`]s: a finding and its id in the ticket's ledger, if any.
 
 mod checklist;
 mod context;
@@ -15,26 +15,26 @@ mod xml;
 
 pub use checklist::checklist;
 pub use context::{feedback, revision_instructions, rework_context};
-pub use document::{DocumentHeader, document};
+pub use document::{DocumentHeader, write_findings_document};
 pub use github::{DiffLines, GithubReviewEvent, github_review, is_commit_id};
 pub use machine::{gitlab, qa_findings, rdjson, rdjsonl, workflow_commands};
-pub use outcome::{reported, verdict};
+pub use outcome::{combined_verdict, reported_findings};
 pub use report::{ReviewReport, review_report};
 pub use sarif::sarif;
-pub use summary::{summary, update};
+pub use summary::{replace_summary, summary};
 pub use xml::{checkstyle, junit};
 
 use crate::finding::Finding;
 
-/// What our own reports write in front of the finer severity where a format has a field for text.
+/// Prefix of our own, finer severity in a text field of a format.
 pub(crate) const OWN_SEVERITY: &str = "severity: ";
-/// The key or attribute of the finer severity where a format lets other keys pass.
+/// Key or attribute of our own, finer severity in a format that allows other keys.
 pub(crate) const OWN_SEVERITY_KEY: &str = "rating";
 
-/// One finding to be written.
+/// One finding to write.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingEntry<'a> {
-    /// The ledger's short id, `F3`.
+    /// Short id in the ledger, such as `F3`.
     pub id: Option<&'a str>,
     pub finding: &'a Finding,
 }
@@ -45,7 +45,7 @@ impl<'a> From<&'a Finding> for FindingEntry<'a> {
     }
 }
 
-/// `path:line` or `path:line-end`; `None` for a finding about the whole change.
+/// Returns `path:line` or `path:line-end`; `None` for a finding about the whole change.
 pub fn location(finding: &Finding) -> Option<String> {
     let file = finding.file.as_deref()?;
     let place = match (finding.line, finding.end_line) {
@@ -56,7 +56,7 @@ pub fn location(finding: &Finding) -> Option<String> {
     Some(place)
 }
 
-/// [`location`] for running text: a path with blanks needs back-ticks to hold together.
+/// Like [`location`], for running text: a path with blanks needs back-ticks.
 fn inline_location(finding: &Finding) -> Option<String> {
     let place = location(finding)?;
     Some(if place.contains(' ') {
@@ -66,18 +66,18 @@ fn inline_location(finding: &Finding) -> Option<String> {
     })
 }
 
-/// The text on one line, with what would start a new Markdown structure kept inline.
+/// Puts the text on one line, so that it cannot start a new Markdown structure.
 fn inline(text: &str) -> String {
     crate::clean::one_line(text)
 }
 
-/// Text for a forge: cleaned, HTML escaped, mentions and closing keywords disarmed. Code spans
-/// are shown as they are, so they are left as they are.
-pub fn safe(text: &str) -> String {
+/// Prepares text for a forge: cleaned, HTML escaped, mentions and closing keywords disarmed. Code
+/// spans are shown verbatim, so they stay.
+pub fn escape_for_forge(text: &str) -> String {
     let cleaned = crate::clean::clean(text);
     let parts: Vec<&str> = cleaned.split('`').collect();
     let last = parts.len() - 1;
-    let written = parts.iter().enumerate().map(|(at, part)| {
+    let disarmed_parts = parts.iter().enumerate().map(|(at, part)| {
         let is_code = at % 2 == 1 && at < last;
         if is_code {
             (*part).to_owned()
@@ -85,7 +85,7 @@ pub fn safe(text: &str) -> String {
             disarmed(&escaped(part))
         }
     });
-    written.collect::<Vec<_>>().join("`")
+    disarmed_parts.collect::<Vec<_>>().join("`")
 }
 
 fn escaped(text: &str) -> String {
@@ -94,8 +94,8 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// An empty comment that nobody sees keeps `@name` from calling anyone and `fixes #1` from
-/// closing it.
+/// Inserts an invisible empty comment, so that `@name` notifies nobody and `fixes #1` closes
+/// nothing.
 fn disarmed(text: &str) -> String {
     const GAP: &str = "<!-- -->";
     let mut out = String::with_capacity(text.len() + 16);

@@ -78,9 +78,9 @@ fn the_corpus_is_read_as_well_as_promised() {
     let pairs = fs::read_to_string(dir.join("TRACKING.json"))
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
-        .map(|value| RoundPair::list(&value))
+        .map(|value| RoundPair::parse_list(&value))
         .unwrap_or_default();
-    let tracking = score::tracking(&pairs, &documents);
+    let tracking = score::score_tracking(&pairs, &documents);
     assert!(
         tracking.same.percent() >= 100.0
             && tracking.reworded.percent() >= 70.0

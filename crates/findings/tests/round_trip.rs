@@ -155,7 +155,7 @@ proptest! {
         let findings = apart(findings);
         let entries: Vec<FindingEntry<'_>> = findings.iter().map(FindingEntry::from).collect();
         // The document sorts by severity.
-        let text = write::document(&head(), &entries);
+        let text = write::write_findings_document(&head(), &entries);
         let mut wanted = facts(&findings);
         let mut got = facts(&read(&text).findings);
         wanted.sort();
@@ -195,8 +195,8 @@ proptest! {
         }
         review.blocking_issues = blocking.iter().map(|message| BlockingIssue { dimension: None, message: message.clone(), required_action: None }).collect();
         review.notes = notes;
-        let verdict = write::verdict(&[&review]);
-        let all = write::reported(&review);
+        let verdict = write::combined_verdict(&[&review]);
+        let all = write::reported_findings(&review);
         let must_fix = all.iter().any(|finding| finding.rating.severity.is_must_fix());
         prop_assert_eq!(verdict == ReviewClaim::ChangesRequested, must_fix);
         prop_assert_eq!(verdict == ReviewClaim::Approved, claim == ReviewClaim::Approved && !must_fix);
@@ -212,7 +212,7 @@ proptest! {
             write::workflow_commands(&entries),
             write::checkstyle(&entries),
             write::junit("countersign", &entries),
-            write::document(&head(), &entries),
+            write::write_findings_document(&head(), &entries),
             write::checklist(&entries),
             write::qa_findings(&entries).to_string(),
         ];
@@ -225,7 +225,7 @@ proptest! {
         prop_assert_eq!(github["event"] == "APPROVE", verdict == ReviewClaim::Approved);
         prop_assert_eq!(github["event"] == "REQUEST_CHANGES", must_fix);
         let body = github["body"].as_str().unwrap_or_default();
-        prop_assert!(all.iter().all(|finding| body.contains(&write::safe(&finding.title))), "{}", body);
+        prop_assert!(all.iter().all(|finding| body.contains(&write::escape_for_forge(&finding.title))), "{}", body);
     }
 
     #[test]
@@ -252,14 +252,14 @@ proptest! {
             let prose = format!("## High\n\n- `{full}:{line}` — The lock leaks\n");
             let sarif = serde_json::json!({"version": "2.1.0", "runs": [{"results": [{"level": "error", "message": {"text": "The lock leaks"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": format!("{scheme}{full}")}, "region": {"startLine": line}}}]}]}]}).to_string();
             for text in [json, escaped, gcc, prose, sarif] {
-                let review = findings::read_in(&[&root, &copy], &text);
+                let review = findings::read_with_roots(&[&root, &copy], &text);
                 prop_assert_eq!(review.findings.len(), 1, "{}", text);
                 prop_assert_eq!((review.findings[0].file.as_deref(), review.findings[0].line), (Some(path.as_str()), Some(line)), "{}", text);
             }
         }
         // What lies outside stays confined and is not taken for a file of the repository.
         let outside = format!("{root}x/{path}:{line}:1: error: the lock leaks\n");
-        let review = findings::read_in(&[&root, &copy], &outside);
+        let review = findings::read_with_roots(&[&root, &copy], &outside);
         prop_assert!(review.findings.iter().all(|finding| finding.file.as_deref() != Some(path.as_str())));
         prop_assert!(review.findings.iter().all(|finding| !finding.file.as_deref().unwrap_or_default().starts_with('/')));
     }
@@ -311,7 +311,11 @@ fn text_that_is_no_review_is_no_clean_report() {
     for text in ["", "hello", "Segmentation fault"] {
         let review = read(text);
         assert_eq!(review.way, ReviewFormat::Nothing, "{text}");
-        assert_eq!(write::reported(&review).len(), 1, "{text}");
-        assert_eq!(write::verdict(&[&review]), ReviewClaim::Unknown, "{text}");
+        assert_eq!(write::reported_findings(&review).len(), 1, "{text}");
+        assert_eq!(
+            write::combined_verdict(&[&review]),
+            ReviewClaim::Unknown,
+            "{text}"
+        );
     }
 }

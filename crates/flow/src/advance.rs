@@ -1,51 +1,52 @@
-//! The table of transitions. What an event may do, in which stage, by whose hand, stands in
-//! three short tables; how it is done stands in the files beside this one, an area each.
+//! The state machine of a ticket. `stages` and `roles` say when an event is possible and who may
+//! report it, and `apply` calls its transition. Each file in `advance/` holds the transitions of
+//! one area.
 
 mod build;
 mod dependency;
-mod draft;
+mod fallback;
 mod follow_ups;
 mod job;
 mod land;
 mod panel;
 mod person;
 pub(crate) mod review;
-mod stand_in;
 mod table;
+mod transition;
 mod verify;
 
-pub use build::forbidden_sentence;
-pub use draft::{left, over_day, spent_in_round};
-pub use person::choices;
-pub use stand_in::stand_in;
-pub use table::{roles, stages};
+pub use build::describe_forbidden_paths;
+pub use fallback::fallback_agent;
+pub use person::available_choices;
+pub use table::{allowed_roles, allowed_stages};
+pub use transition::{exceeded_daily_budget, remaining_budget, spent_in_round};
 
 use crate::event::{Event, EventKind, Role};
 use crate::job::Effect;
 use crate::policy::Policy;
 use crate::ticket::{Stage, Ticket, TicketId};
-use draft::Transition;
+use transition::Transition;
 
-/// What follows from an event: the ticket as it is now, and what is to be done.
+/// Result of an accepted event: the new ticket, and the effects to write with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub ticket: Ticket,
     pub effects: Vec<Effect>,
 }
 
-/// Why an event is not accepted. A refusal changes nothing.
+/// Reason why an event is not accepted. A refusal changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(
         "{event} is not possible while the ticket is {stage}{}",
-        possible_in(stages)
+        possible_stages_suffix(stages)
     )]
     NotNow {
         event: &'static str,
         stage: Stage,
         stages: &'static [Stage],
     },
-    #[error("the role {} may not report {event}; it takes {}", role.word(), either(roles.iter().map(|role| role.word())))]
+    #[error("the role {} may not report {event}; it takes {}", role.as_str(), join_with_or(roles.iter().map(|role| role.as_str())))]
     WrongRole {
         event: &'static str,
         role: Role,
@@ -56,14 +57,14 @@ pub enum Refused {
     )]
     StaleVersion { seen: u64, current: u64 },
     #[error(
-        "job {serial} is not held under this lease any more (your token {given}, the job's {current}); the work has gone to somebody else"
+        "your lease on job {serial} has ended (your token {given}, the current one is {current}); another worker may have the job"
     )]
     StaleFence {
         serial: u32,
         given: u64,
         current: u64,
     },
-    #[error("the ticket waits for no job {serial}; it has ended or is no longer wanted")]
+    #[error("the ticket has no open job {serial}; it has ended or was dropped")]
     NoSuchJob { serial: u32 },
     #[error("job {serial} is a {task} job and cannot report {event}")]
     WrongJob {
@@ -84,21 +85,19 @@ pub enum Refused {
     )]
     NotTheReviewer { reviewer: String, given: String },
     #[error(
-        "{agent} is of the family {family}, as whoever built this; the policy wants another (other_family)"
+        "{agent} is of the family {family}, like the builder; the policy requires another (other_family)"
     )]
     SameFamily { agent: String, family: String },
     #[error(
-        "nobody knows of which model family {agent} is, and the policy wants another than the builder's; name it under [families]"
+        "the model family of {agent} is unknown, and the policy requires another than the builder's; name it under [families]"
     )]
     UnknownFamily { agent: String },
-    #[error(
-        "nobody may stand in for whoever should do job {serial}; it waits, or a person reassigns it"
-    )]
-    NoStandIn { serial: u32 },
-    #[error("this is about commit {given}, but the ticket stands at {current}")]
+    #[error("no fallback agent may take job {serial}; it waits, or a person reassigns it")]
+    NoFallback { serial: u32 },
+    #[error("this is about commit {given}, but the ticket's current commit is {current}")]
     OtherCommit { given: String, current: String },
     #[error(
-        "{principal} has none of this ticket's jobs; only who is at work on it may ask for help"
+        "{principal} holds no job of this ticket; only an agent that works on it may ask for help"
     )]
     NotAtWork { principal: String },
     #[error(
@@ -106,12 +105,12 @@ pub enum Refused {
     )]
     BadAttempt { named: String },
     #[error(
-        "you named the attempt {named}, but what you hold now is {held}; nothing was changed, and what you reported belongs to a claim that is not yours any more"
+        "you named the attempt {named}, but you hold {held} now; nothing was changed, because your report belongs to a claim that has ended"
     )]
     OtherAttempt { named: String, held: String },
     #[error(
         "{}you have no assignment: its lease ran out, or it has ended; nothing was changed",
-        named_attempt(named.as_deref())
+        named_attempt_prefix(named.as_deref())
     )]
     NothingHeld { named: Option<String> },
     #[error(
@@ -126,7 +125,7 @@ pub enum Refused {
     GivenToAnother { held: String },
     #[error("the change is empty: there is nothing to review")]
     EmptyChange,
-    #[error("the submission does not say exactly what it is: it must name its commit and its tree")]
+    #[error("the submission is incomplete: it must name its commit and its tree")]
     NotExact,
     #[error("say why: the decision is recorded with your name and your reason")]
     NoReason,
@@ -144,7 +143,7 @@ pub enum Refused {
         "checks are not green on this commit; accept it over red checks explicitly, or not at all"
     )]
     RedChecks,
-    #[error("name the builder or the reviewer that shall have it")]
+    #[error("name the builder or the reviewer to reassign the ticket to")]
     NobodyNamed,
     #[error("a ticket cannot depend on itself")]
     DependsOnItself,
@@ -157,8 +156,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whoever asked may not judge this change, and somebody else may.
-    pub fn is_about_the_judge(&self) -> bool {
+    /// Whether only this caller may not judge the change. Another agent may.
+    pub fn is_reviewer_ineligible(&self) -> bool {
         matches!(
             self,
             Self::OwnWork { .. }
@@ -169,23 +168,23 @@ impl Refused {
     }
 }
 
-fn named_attempt(named: Option<&str>) -> String {
+fn named_attempt_prefix(named: Option<&str>) -> String {
     named.map_or_else(String::new, |named| {
         format!("you named the attempt {named}, but ")
     })
 }
 
-fn possible_in(stages: &[Stage]) -> String {
+fn possible_stages_suffix(stages: &[Stage]) -> String {
     if stages.is_empty() {
         String::new()
     } else {
-        let words = stages.iter().map(|stage| stage.word());
-        format!("; it is possible in {}", either(words))
+        let words = stages.iter().map(|stage| stage.as_str());
+        format!("; it is possible in {}", join_with_or(words))
     }
 }
 
-/// `a, b or c`.
-fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
+/// Joins words: `a, b or c`.
+fn join_with_or<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -193,17 +192,18 @@ fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Decides what an event does to a ticket.
+/// Decides what an event does to a ticket. This is the only function that changes one.
 pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, Refused> {
     admit(ticket, event, policy)?;
     let mut draft = Transition::new(ticket, event, policy);
-    draft.spend(event.what.usage());
+    // The usage is added first: the transition must see what is left of the budget.
+    draft.add_usage(event.what.usage());
     apply(&mut draft, &event.what)?;
-    draft.call_off_what_is_not_afforded();
+    draft.stop_paid_jobs_over_budget();
     Ok(draft.into_step())
 }
 
-/// What every event is asked before it is looked at.
+/// Checks version, stage, lease and role of an event before its transition runs.
 fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused> {
     let what = &event.what;
     if let Some(seen) = event.expects.filter(|seen| *seen != ticket.version) {
@@ -212,7 +212,7 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
             current: ticket.version,
         });
     }
-    let stages = stages(what);
+    let stages = allowed_stages(what);
     if !stages.contains(&ticket.stage) {
         return Err(Refused::NotNow {
             event: what.name(),
@@ -220,8 +220,9 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
             stages,
         });
     }
+    // The permitted roles depend on the job, so its lease is checked first.
     job::admit(ticket, event, policy)?;
-    let roles = roles(what, job::task(ticket, what));
+    let roles = allowed_roles(what, job::reported_task(ticket, what));
     if !roles.contains(&event.by.role) {
         return Err(Refused::WrongRole {
             event: what.name(),
@@ -235,43 +236,43 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
 fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
     match what {
         EventKind::Created { .. } => return Err(Refused::NotTheBeginning),
-        EventKind::DependencyMet { ticket } => draft.dependency_met(ticket)?,
-        EventKind::DependencyFailed { ticket, why } => draft.dependency_failed(ticket, why)?,
-        EventKind::DependencyRepaired { ticket } => draft.dependency_repaired(ticket)?,
+        EventKind::DependencyMet { ticket } => draft.on_dependency_met(ticket)?,
+        EventKind::DependencyFailed { ticket, why } => draft.on_dependency_failed(ticket, why)?,
+        EventKind::DependencyRepaired { ticket } => draft.on_dependency_repaired(ticket)?,
         EventKind::DependenciesSet {
             depends_on,
             met,
             failed,
             why,
-        } => draft.dependencies_set(depends_on, met, failed, why)?,
-        EventKind::Started { lease } => draft.started(*lease)?,
+        } => draft.on_dependencies_set(depends_on, met, failed, why)?,
+        EventKind::Started { lease } => draft.on_started(*lease)?,
         EventKind::Submitted {
             lease,
             submission,
             reports,
             session,
             ..
-        } => draft.submitted(*lease, submission, reports, session.as_deref())?,
+        } => draft.on_submitted(*lease, submission, reports, session.as_deref())?,
         EventKind::Checked {
             lease,
             commit,
             results,
             ..
-        } => draft.checked(*lease, commit, results)?,
+        } => draft.on_checked(*lease, commit, results)?,
         EventKind::Reviewed {
             lease,
             commit,
             review,
             isolation,
             ..
-        } => draft.reviewed(*lease, commit, review, isolation)?,
-        EventKind::ReviewUnusable { lease, why, .. } => draft.review_unusable(*lease, why)?,
+        } => draft.on_reviewed(*lease, commit, review, isolation)?,
+        EventKind::ReviewUnusable { lease, why, .. } => draft.on_review_unusable(*lease, why)?,
         EventKind::Verified {
             lease,
             commit,
             answers,
             ..
-        } => draft.verified(*lease, commit, answers)?,
+        } => draft.on_verified(*lease, commit, answers)?,
         EventKind::Landed {
             lease,
             commit,
@@ -280,36 +281,38 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             branch,
             tip,
             ..
-        } => draft.landed(*lease, commit, (landed, diff_id), branch, tip.as_deref())?,
+        } => draft.on_landed(*lease, commit, (landed, diff_id), branch, tip.as_deref())?,
         EventKind::Conflicted {
             lease,
             files,
             evidence,
             ..
-        } => draft.conflicted(*lease, files, evidence),
-        EventKind::CombinationRed { lease, results, .. } => draft.combination_red(*lease, results),
-        EventKind::WentStale { submission, .. } => draft.went_stale(submission)?,
+        } => draft.on_conflicted(*lease, files, evidence),
+        EventKind::CombinationRed { lease, results, .. } => {
+            draft.on_combination_red(*lease, results);
+        }
+        EventKind::WentStale { submission, .. } => draft.on_went_stale(submission)?,
         EventKind::JobFailed {
             lease,
             failure,
             message,
             ..
-        } => draft.job_failed(*lease, *failure, message)?,
-        EventKind::LeaseLost { lease } => draft.lease_lost(*lease)?,
-        EventKind::AgentOut { serial, why } => draft.agent_out(*serial, why)?,
-        EventKind::HelpRequested { why, .. } => draft.help_requested(why)?,
-        EventKind::BudgetReached { limit } => draft.budget_reached(limit),
-        EventKind::BudgetRaised { budget, why } => draft.budget_raised(*budget, why)?,
-        EventKind::Waived { finding, why } => draft.waived(finding, why)?,
-        EventKind::Settled { choice, why } => draft.settled(choice, why)?,
-        EventKind::Resubmitted { submission } => draft.resubmitted(submission)?,
-        EventKind::Cancelled { why } => draft.cancelled(why),
+        } => draft.on_job_failed(*lease, *failure, message)?,
+        EventKind::LeaseLost { lease } => draft.on_lease_lost(*lease)?,
+        EventKind::AgentOut { serial, why } => draft.on_agent_out(*serial, why)?,
+        EventKind::HelpRequested { why, .. } => draft.on_help_requested(why)?,
+        EventKind::BudgetReached { limit } => draft.on_budget_reached(limit),
+        EventKind::BudgetRaised { budget, why } => draft.on_budget_raised(*budget, why)?,
+        EventKind::Waived { finding, why } => draft.on_waived(finding, why)?,
+        EventKind::Settled { choice, why } => draft.on_settled(choice, why)?,
+        EventKind::Resubmitted { submission } => draft.on_resubmitted(submission)?,
+        EventKind::Cancelled { why } => draft.on_cancelled(why),
     }
     Ok(())
 }
 
-/// The first step of a ticket's life.
-pub fn open(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refused> {
+/// Creates a ticket from its first event.
+pub fn open_ticket(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refused> {
     let EventKind::Created { spec, met, failed } = &event.what else {
         return Err(Refused::NotTheBeginning);
     };
@@ -319,13 +322,13 @@ pub fn open(id: &TicketId, event: &Event, policy: &Policy) -> Result<Step, Refus
     if spec.depends_on.contains(id) {
         return Err(Refused::DependsOnItself);
     }
-    let blank = draft::blank(id, spec, event.at);
+    let blank = transition::new_ticket(id, spec, event.at);
     let mut draft = Transition::new(&blank, event, policy);
-    draft.arrange_dependencies(&spec.depends_on, met, failed);
+    draft.init_dependencies(&spec.depends_on, met, failed);
     Ok(draft.into_step())
 }
 
-/// A ticket made again from its log: each event with the policy it was decided under.
+/// Rebuilds a ticket from its log: each event with the policy it was decided under.
 pub fn replay<'a>(
     id: &TicketId,
     log: impl IntoIterator<Item = (&'a Event, &'a Policy)>,
@@ -333,8 +336,8 @@ pub fn replay<'a>(
     let mut ticket = None;
     for (event, policy) in log {
         let step = match &ticket {
-            None => open(id, event, policy)?,
-            Some(known) => advance(known, event, policy)?,
+            None => open_ticket(id, event, policy)?,
+            Some(current) => advance(current, event, policy)?,
         };
         ticket = Some(step.ticket);
     }

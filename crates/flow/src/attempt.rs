@@ -1,8 +1,8 @@
-//! Attempts: the name of one claim, and which reports count for it.
+//! Attempts: names of single claims, and the rules which report counts for which claim.
 //!
-//! A report counts only for the claim that it is about. A caller that names its attempt is compared
-//! with the lease, wholly. A caller that does not is believed only while nothing else of the same
-//! token can still be under way: see [`CallerState`].
+//! A report counts only for its own claim. If the caller names its attempt, all of it must match
+//! the lease. If not, the report counts only while no other process of the same token can be at
+//! work: see [`CallerState`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,28 +14,27 @@ use crate::event::Lease;
 use crate::job::Task;
 use crate::ticket::TicketId;
 
-/// No attempt is longer.
+/// Longest attempt that is read.
 const LENGTH_MAX: usize = 300;
-/// A commit of SHA-256.
+/// Length of a SHA-256 commit id.
 const COMMIT_MAX: usize = 64;
-/// How much of a name that is no attempt is repeated to its caller.
+/// Longest part of an invalid attempt that is repeated to its caller.
 const SHOWN_MAX: usize = 120;
-const TASK: &str = "task:";
-/// How many verdicts of a caller are remembered, to know one that comes again.
+const TASK_PREFIX: &str = "task:";
+/// Verdicts remembered per caller, to recognise one that is sent again.
 const VERDICTS_MAX: usize = 64;
 
-/// One claim of one job. It names a claim and proves nothing: who may use it is a matter of the
-/// caller's token.
+/// One claim of one job. It names a claim and proves nothing: the caller's token decides who may
+/// use it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Attempt {
-    /// A ticket's job under one lease. A review or a verification names the commit that it is
-    /// about.
+    /// A ticket's job under one lease. A review or a verification also names its commit.
     Job {
         ticket: TicketId,
         lease: Lease,
         commit: Option<String>,
     },
-    /// A queued task, by the number of its job.
+    /// A queue task, by the number of its job.
     Task { job: i64, fence: u64 },
 }
 
@@ -69,7 +68,7 @@ impl fmt::Display for Attempt {
                     None => Ok(()),
                 }
             }
-            Self::Task { job, fence } => write!(out, "{TASK}{job}/{fence}"),
+            Self::Task { job, fence } => write!(out, "{TASK_PREFIX}{job}/{fence}"),
         }
     }
 }
@@ -77,16 +76,18 @@ impl fmt::Display for Attempt {
 impl FromStr for Attempt {
     type Err = Refused;
 
-    /// Strict: what would be written differently is not an attempt (`+1`, `01`, spaces).
+    /// Parses strictly: a text in any other form than [`Attempt`] writes is refused (`+1`, `01`,
+    /// spaces).
     fn from_str(text: &str) -> Result<Self, Refused> {
-        let read = if text.len() > LENGTH_MAX {
+        let parsed = if text.len() > LENGTH_MAX {
             None
-        } else if let Some(numbers) = text.strip_prefix(TASK) {
-            read_task(numbers)
+        } else if let Some(numbers) = text.strip_prefix(TASK_PREFIX) {
+            parse_task(numbers)
         } else {
-            read_job(text)
+            parse_job(text)
         };
-        read.filter(|attempt| attempt.to_string() == text)
+        parsed
+            .filter(|attempt| attempt.to_string() == text)
             .ok_or_else(|| {
                 let start: String = text.chars().take(LENGTH_MAX).collect();
                 Refused::BadAttempt {
@@ -96,7 +97,7 @@ impl FromStr for Attempt {
     }
 }
 
-fn read_task(numbers: &str) -> Option<Attempt> {
+fn parse_task(numbers: &str) -> Option<Attempt> {
     let (job, fence) = numbers.split_once('/')?;
     Some(Attempt::Task {
         job: job.parse().ok()?,
@@ -104,7 +105,7 @@ fn read_task(numbers: &str) -> Option<Attempt> {
     })
 }
 
-fn read_job(text: &str) -> Option<Attempt> {
+fn parse_job(text: &str) -> Option<Attempt> {
     let mut parts = text.split('/');
     let ticket = TicketId::new(parts.next()?).ok()?;
     let lease = Lease {
@@ -127,8 +128,8 @@ fn read_job(text: &str) -> Option<Attempt> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldClaim {
     pub attempt: Attempt,
-    /// For people: `the review of greet in round 2`. It does not give the attempt away, so that a
-    /// refused caller reads its assignment before it reports again.
+    /// Description for people: `the review of greet in round 2`. It does not contain the attempt,
+    /// so that a refused caller reads its assignment before it reports again.
     pub described: String,
 }
 
@@ -154,56 +155,54 @@ impl HeldClaim {
     }
 }
 
-/// The claims that one caller was given. A caller is a token together with the session of its
-/// process, where the protocol has sessions; without sessions all processes of a token are one
-/// caller.
+/// Claims given to one caller. A caller is a token together with the session of its process, if the
+/// protocol has sessions; without sessions all processes of a token are one caller.
 ///
-/// A report without an attempt counts only for the last claim that this caller was given. It stops
-/// counting for good once two processes of the caller may be at work on different claims: when an
-/// earlier claim ended without its report (the process that had it may still report), or when an
-/// earlier claim was given twice to a caller without a session (there may be two processes).
+/// A report without an attempt counts only for the caller's last claim. It never counts again once
+/// two processes of the caller may work on different claims: after an earlier claim ended without
+/// its report (its process may still report), or after an earlier claim was given twice to a caller
+/// without a session (there may be two processes).
 ///
-/// A verdict without an attempt that has the same words as an earlier one of the same caller may be
-/// that one, sent again because its answer was lost; without a session it does not count for another
-/// claim.
+/// A verdict without an attempt may be an earlier one with the same text, sent again because its
+/// answer was lost. Without a session it does not count for another claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerState {
-    /// The claim that was given last and has not been reported by this caller.
+    /// Last claim, if this caller has not reported on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<String>,
-    /// The last claim was given more than once, and no session tells by whom.
+    /// The last claim was given more than once, and no session tells the processes apart.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_twice: bool,
     /// Every report has to name its attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_name: bool,
-    /// Verdicts that came without an attempt, each with the claim that it was about, the newest last.
+    /// Verdicts without an attempt, each with its claim, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<UnattributedVerdict>,
 }
 
-/// A verdict that came without an attempt.
+/// A verdict that was reported without an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnattributedVerdict {
-    /// A hash of its words.
+    /// Hash of its text.
     pub words: String,
-    /// The claim that it was about.
+    /// Claim for which it counted.
     pub attempt: String,
 }
 
-/// What a report says of itself.
+/// Fields of a report that tie it to a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReportClaim<'a> {
-    /// The attempt, if it names one.
+    /// Attempt, if the report names one.
     pub attempt: Option<&'a str>,
-    /// Where it is a verdict without a session: a hash of its words.
+    /// Hash of the text, if the report is a verdict without a session.
     pub verdict: Option<&'a str>,
 }
 
 impl CallerState {
-    /// The state after this claim is given to the caller.
+    /// Returns the state after this claim is given to the caller.
     #[must_use]
-    pub fn given(&self, attempt: &Attempt, has_session: bool) -> Self {
+    pub fn after_claim(&self, attempt: &Attempt, has_session: bool) -> Self {
         let attempt = attempt.to_string();
         if self.open.as_ref() == Some(&attempt) {
             return Self {
@@ -219,24 +218,24 @@ impl CallerState {
         }
     }
 
-    /// The state after a verdict without an attempt was admitted for the claim given last.
+    /// Returns the state after a verdict without an attempt was accepted for the last claim.
     #[must_use]
-    pub fn said(&self, verdict: &str) -> Self {
+    pub fn after_verdict(&self, verdict: &str) -> Self {
         let mut after = self.clone();
-        let said = UnattributedVerdict {
+        let new = UnattributedVerdict {
             words: verdict.to_owned(),
             attempt: self.open.clone().unwrap_or_default(),
         };
-        after.verdicts.retain(|known| *known != said);
-        after.verdicts.push(said);
+        after.verdicts.retain(|verdict| *verdict != new);
+        after.verdicts.push(new);
         let surplus = after.verdicts.len().saturating_sub(VERDICTS_MAX);
         after.verdicts.drain(..surplus);
         after
     }
 
-    /// The state after the caller's own report on this claim was accepted.
+    /// Returns the state after the caller's own report on this claim was accepted.
     #[must_use]
-    pub fn reported(&self, attempt: &Attempt) -> Self {
+    pub fn after_report(&self, attempt: &Attempt) -> Self {
         let attempt = attempt.to_string();
         Self {
             open: self.open.clone().filter(|open| *open != attempt),
@@ -247,24 +246,23 @@ impl CallerState {
 
 /// Decides whether a report counts for the claim that its caller holds.
 ///
-/// `caller` is `None` where the token itself is bound to the claim: an agent that was started for
-/// one job.
+/// `caller` is `None` if the token itself is bound to the claim, as for a spawned agent.
 pub fn admit(
-    named: ReportClaim<'_>,
+    report: ReportClaim<'_>,
     held: Option<&HeldClaim>,
     caller: Option<&CallerState>,
 ) -> Result<(), Refused> {
-    let ReportClaim { attempt, verdict } = named;
-    let named = attempt.map(str::parse::<Attempt>).transpose()?;
+    let ReportClaim { attempt, verdict } = report;
+    let attempt = attempt.map(str::parse::<Attempt>).transpose()?;
     let Some(held) = held else {
         return Err(Refused::NothingHeld {
-            named: named.map(|attempt| attempt.to_string()),
+            named: attempt.map(|attempt| attempt.to_string()),
         });
     };
-    match (named, caller) {
-        (Some(named), _) if named == held.attempt => Ok(()),
-        (Some(named), _) => Err(Refused::OtherAttempt {
-            named: named.to_string(),
+    match (attempt, caller) {
+        (Some(attempt), _) if attempt == held.attempt => Ok(()),
+        (Some(attempt), _) => Err(Refused::OtherAttempt {
+            named: attempt.to_string(),
             held: held.described.clone(),
         }),
         (None, Some(caller)) => admit_unnamed(held, caller, verdict),
@@ -284,8 +282,8 @@ fn admit_unnamed(
     if caller.open != Some(held.attempt.to_string()) {
         return Err(Refused::GivenToAnother { held: described });
     }
-    let is_of_another = |said: &UnattributedVerdict| {
-        verdict == Some(said.words.as_str()) && caller.open.as_ref() != Some(&said.attempt)
+    let is_of_another = |earlier: &UnattributedVerdict| {
+        verdict == Some(earlier.words.as_str()) && caller.open.as_ref() != Some(&earlier.attempt)
     };
     if caller.verdicts.iter().any(is_of_another) {
         return Err(Refused::SameVerdict { held: described });
@@ -364,10 +362,10 @@ mod tests {
             attempt: None,
             verdict: Some(verdict),
         };
-        let caller = CallerState::default().given(&first.attempt, false);
+        let caller = CallerState::default().after_claim(&first.attempt, false);
         assert_eq!(admit(words("yes"), Some(&first), Some(&caller)), Ok(()));
-        let caller = caller.said("yes").reported(&first.attempt);
-        let caller = caller.given(&second.attempt, false);
+        let caller = caller.after_verdict("yes").after_report(&first.attempt);
+        let caller = caller.after_claim(&second.attempt, false);
         assert!(matches!(
             admit(words("yes"), Some(&second), Some(&caller)),
             Err(Refused::SameVerdict { .. })
@@ -381,7 +379,7 @@ mod tests {
         assert_eq!(admit(named, Some(&second), Some(&caller)), Ok(()));
         let mut many = caller;
         for number in 0..2 * VERDICTS_MAX {
-            many = many.said(&number.to_string());
+            many = many.after_verdict(&number.to_string());
         }
         assert_eq!(many.verdicts.len(), VERDICTS_MAX);
     }
@@ -402,9 +400,9 @@ mod tests {
         for serial in 1..5 {
             let held = claim(serial, 1);
             assert!(admit(unnamed(), Some(&held), Some(&caller)).is_err());
-            caller = caller.given(&held.attempt, false);
+            caller = caller.after_claim(&held.attempt, false);
             assert_eq!(admit(unnamed(), Some(&held), Some(&caller)), Ok(()));
-            caller = caller.reported(&held.attempt);
+            caller = caller.after_report(&held.attempt);
         }
         assert!(!caller.must_name);
     }
@@ -412,16 +410,16 @@ mod tests {
     #[test]
     fn after_a_claim_that_ended_without_its_report_every_report_names_its_attempt() {
         let (lost, next, later) = (claim(1, 1), claim(1, 2), claim(2, 1));
-        let mut caller = CallerState::default().given(&lost.attempt, false);
+        let mut caller = CallerState::default().after_claim(&lost.attempt, false);
         for held in [next, later] {
-            caller = caller.given(&held.attempt, false);
+            caller = caller.after_claim(&held.attempt, false);
             assert!(matches!(
                 admit(unnamed(), Some(&held), Some(&caller)),
                 Err(Refused::MustNameAttempt { .. })
             ));
             let named = held.attempt.to_string();
             assert_eq!(admit(under(&named), Some(&held), Some(&caller)), Ok(()));
-            caller = caller.reported(&held.attempt);
+            caller = caller.after_report(&held.attempt);
         }
     }
 
@@ -430,12 +428,12 @@ mod tests {
         let (first, second) = (claim(1, 1), claim(2, 1));
         for (has_session, counts) in [(false, false), (true, true)] {
             let caller = CallerState::default()
-                .given(&first.attempt, has_session)
-                .given(&first.attempt, has_session);
+                .after_claim(&first.attempt, has_session)
+                .after_claim(&first.attempt, has_session);
             assert_eq!(admit(unnamed(), Some(&first), Some(&caller)), Ok(()));
             let caller = caller
-                .reported(&first.attempt)
-                .given(&second.attempt, has_session);
+                .after_report(&first.attempt)
+                .after_claim(&second.attempt, has_session);
             let admitted = admit(unnamed(), Some(&second), Some(&caller));
             assert_eq!(admitted.is_ok(), counts, "{admitted:?}");
         }
@@ -447,9 +445,9 @@ mod tests {
         let caller = CallerState::default();
         let stale = stale.attempt.to_string();
         let refused = admit(under(&stale), Some(&held), Some(&caller)).unwrap_err();
-        let told = refused.to_string();
-        assert!(told.contains(&stale) && told.contains("the review of greet in round 2"));
-        assert!(!told.contains(&held.attempt.to_string()), "{told}");
+        let text = refused.to_string();
+        assert!(text.contains(&stale) && text.contains("the review of greet in round 2"));
+        assert!(!text.contains(&held.attempt.to_string()), "{text}");
         let nothing = admit(under(&stale), None, None).unwrap_err().to_string();
         assert!(nothing.contains("you have no assignment"), "{nothing}");
         assert!(nothing.contains(&stale), "{nothing}");

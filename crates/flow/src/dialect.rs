@@ -1,8 +1,8 @@
-//! The words that other systems use for our stages. Only exports speak them; the store knows ours.
+//! Words of other systems for our stages. Only exports use them; the store has ours.
 
 use crate::ticket::Stage;
 
-/// The five designs that this one unites, by the names of their presets.
+/// Systems whose words exports can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Sergeant,
@@ -12,9 +12,9 @@ pub enum Dialect {
     Story,
 }
 
-/// What a review has come to, in 000's words: approved, rework or escalated; reviewing where
-/// others have still to answer.
-pub fn after_review(stage: Stage) -> &'static str {
+/// Returns the result of a review as one word: approved, rework or escalated, or reviewing while
+/// other reviewers have not answered.
+pub fn review_result_word(stage: Stage) -> &'static str {
     match stage {
         Stage::Approved | Stage::Merging | Stage::Done => "approved",
         Stage::Rework | Stage::Building | Stage::Queued => "rework",
@@ -24,14 +24,14 @@ pub fn after_review(stage: Stage) -> &'static str {
 }
 
 impl Stage {
-    /// Reads what [`Stage::word`] writes.
+    /// Parses the output of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.word() == word)
+        Self::ALL.into_iter().find(|stage| stage.as_str() == word)
     }
 }
 
-/// The stage in another system's words.
-pub fn word(stage: Stage, dialect: Dialect) -> &'static str {
+/// Returns the stage in another system's words.
+pub fn stage_word(stage: Stage, dialect: Dialect) -> &'static str {
     let [sergeant, queue, scored, supervisor, story] = match stage {
         Stage::Pending => ["pending", "pending", "pending", "Pending", "pending"],
         Stage::Queued => ["pending", "pending", "queued", "Queued", "pending"],

@@ -1,4 +1,4 @@
-//! Tickets that belong together: how the whole stands, and what came of it in the end.
+//! Epics: the state of a group of tickets, and its final report.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,51 +7,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::FindingStatus;
 use crate::ticket::{Stage, Ticket, TicketId};
-use crate::usage::{Usage, dollars};
+use crate::usage::{Usage, format_dollars};
 
-/// Whether a person signs the whole, and whether one has.
+/// Whether a person has to sign the epic off, and whether one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpicSignoff {
-    /// Nobody is asked.
+    /// No sign-off is required.
     None,
-    Waits,
+    Waiting,
     Signed,
 }
 
-/// How an epic stands.
+/// State of an epic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "standing")]
 pub enum EpicStatus {
-    /// These can be worked on now, the more urgent first.
+    /// These tickets can be worked on now, the most urgent first.
     Goes { ready: Vec<TicketId> },
-    /// A critical ticket has failed: nothing more is started.
+    /// A critical ticket has failed, so nothing more is started.
     Stopped { by: TicketId, why: String },
-    /// Nothing goes on until a person has decided on these.
+    /// Nothing happens until a person decides on these tickets.
     Waits { tickets: Vec<TicketId> },
-    /// All tickets have ended, and a person signs.
+    /// All tickets have landed, and a person has to sign the epic off.
     AtTheGate,
-    /// All have landed.
+    /// All tickets have landed.
     Complete,
-    /// All have ended, and some have not landed.
+    /// All tickets have ended, and some have not landed.
     Incomplete { failed: Vec<TicketId> },
 }
 
-/// How the whole stands, by how each stands.
-pub fn standing(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
-    let ids = |wanted: &dyn Fn(&Ticket) -> bool| {
-        let mut found: Vec<&Ticket> = tickets.iter().filter(|ticket| wanted(ticket)).collect();
-        found.sort_by_key(|ticket| -i64::from(ticket.spec.priority));
-        found
+/// Derives the state of an epic from its tickets.
+pub fn epic_status(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
+    let ids = |matches: &dyn Fn(&Ticket) -> bool| {
+        let mut matching: Vec<&Ticket> = tickets.iter().filter(|ticket| matches(ticket)).collect();
+        matching.sort_by_key(|ticket| -i64::from(ticket.spec.priority));
+        matching
             .into_iter()
             .map(|ticket| ticket.id.clone())
             .collect::<Vec<_>>()
     };
-    let broke = |ticket: &&Ticket| ticket.spec.critical && has_failed(ticket);
-    if let Some(ticket) = tickets.iter().find(broke) {
+    let stops_epic = |ticket: &&Ticket| ticket.spec.critical && has_failed(ticket);
+    if let Some(ticket) = tickets.iter().find(stops_epic) {
         let (by, why) = (ticket.id.clone(), ticket.ended.clone().unwrap_or_default());
         return EpicStatus::Stopped { by, why };
     }
-    let ready = ids(&|ticket| ticket.stage.is_at_work());
+    let ready = ids(&|ticket| ticket.stage.is_active());
     if !ready.is_empty() {
         return EpicStatus::Goes { ready };
     }
@@ -62,7 +62,7 @@ pub fn standing(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
     let failed = ids(&has_failed);
     match (failed.is_empty(), gate) {
         (false, _) => EpicStatus::Incomplete { failed },
-        (true, EpicSignoff::Waits) => EpicStatus::AtTheGate,
+        (true, EpicSignoff::Waiting) => EpicStatus::AtTheGate,
         (true, EpicSignoff::None | EpicSignoff::Signed) => EpicStatus::Complete,
     }
 }
@@ -71,16 +71,16 @@ fn has_failed(ticket: &Ticket) -> bool {
     matches!(ticket.stage, Stage::Failed | Stage::Cancelled)
 }
 
-/// What came of an epic.
+/// Final report of an epic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpicSummary {
     pub tickets: usize,
     pub landed: usize,
     pub rounds: usize,
-    /// Findings by what became of them.
+    /// Number of findings by outcome.
     pub findings: BTreeMap<String, usize>,
     pub spent: Usage,
-    /// From the first ticket's beginning to the last event of any.
+    /// Time from the first ticket's creation to the last event.
     pub took_ms: u64,
     pub lines: Vec<EpicTicketSummary>,
 }
@@ -96,7 +96,7 @@ pub struct EpicTicketSummary {
     pub took_ms: u64,
 }
 
-pub fn completion(tickets: &[Ticket]) -> EpicSummary {
+pub fn summarize(tickets: &[Ticket]) -> EpicSummary {
     let mut sum = EpicSummary {
         tickets: tickets.len(),
         ..EpicSummary::default()
@@ -107,10 +107,10 @@ pub fn completion(tickets: &[Ticket]) -> EpicSummary {
         sum.spent = sum.spent.plus(ticket.spent.ticket);
         for entry in &ticket.ledger.entries {
             *sum.findings
-                .entry(fate(entry.status).to_owned())
+                .entry(finding_outcome(entry.status).to_owned())
                 .or_default() += 1;
         }
-        sum.lines.push(line(ticket));
+        sum.lines.push(summarize_ticket(ticket));
     }
     let began = tickets.iter().map(|ticket| ticket.created_at.0).min();
     let ended = tickets.iter().map(|ticket| ticket.updated_at.0).max();
@@ -119,7 +119,7 @@ pub fn completion(tickets: &[Ticket]) -> EpicSummary {
     sum
 }
 
-fn line(ticket: &Ticket) -> EpicTicketSummary {
+fn summarize_ticket(ticket: &Ticket) -> EpicTicketSummary {
     let took = ticket.updated_at.0 - ticket.created_at.0;
     EpicTicketSummary {
         id: ticket.id.clone(),
@@ -132,39 +132,39 @@ fn line(ticket: &Ticket) -> EpicTicketSummary {
     }
 }
 
-fn fate(status: FindingStatus) -> &'static str {
+fn finding_outcome(status: FindingStatus) -> &'static str {
     if status.is_open() {
         "open"
     } else {
-        status.word()
+        status.as_str()
     }
 }
 
-/// The report for people, as Markdown.
-pub fn written(id: &str, title: &str, sum: &EpicSummary) -> String {
+/// Formats the report as Markdown.
+pub fn render_markdown(id: &str, title: &str, sum: &EpicSummary) -> String {
     let mut out = String::new();
     let title = findings::one_line(title);
     let _ = writeln!(out, "# Epic {id}: {title}\n");
     let _ = writeln!(out, "- {} of {} tickets landed", sum.landed, sum.tickets);
     let _ = writeln!(out, "- {} rounds of review", sum.rounds);
-    let fates: Vec<String> = sum
+    let outcomes: Vec<String> = sum
         .findings
         .iter()
-        .map(|(fate, n)| format!("{n} {fate}"))
+        .map(|(outcome, n)| format!("{n} {outcome}"))
         .collect();
-    let fates = if fates.is_empty() {
+    let outcomes = if outcomes.is_empty() {
         "none".to_owned()
     } else {
-        fates.join(", ")
+        outcomes.join(", ")
     };
-    let _ = writeln!(out, "- findings: {fates}");
+    let _ = writeln!(out, "- findings: {outcomes}");
     let spent = sum.spent;
     let _ = writeln!(
         out,
-        "- {} and {} tokens, {} a landed ticket; {} s from begin to end\n",
-        dollars(spent.usd_micros),
+        "- {} and {} tokens, {} a landed ticket; {} s from start to end\n",
+        format_dollars(spent.usd_micros),
         spent.tokens,
-        dollars(spent.usd_micros / (sum.landed.max(1) as u64)),
+        format_dollars(spent.usd_micros / (sum.landed.max(1) as u64)),
         sum.took_ms / 1000,
     );
     out.push_str(
@@ -178,7 +178,7 @@ pub fn written(id: &str, title: &str, sum: &EpicSummary) -> String {
             line.stage,
             line.rounds,
             line.findings,
-            dollars(line.usd_micros),
+            format_dollars(line.usd_micros),
             line.took_ms / 1000,
             findings::one_line(&line.title).replace('|', "/"),
         );
@@ -186,11 +186,11 @@ pub fn written(id: &str, title: &str, sum: &EpicSummary) -> String {
     out
 }
 
-/// What would be done, in 004's form: one line for each agent that would be started. Reviewers
-/// are told apart where there are several.
-pub fn rehearsal(id: &TicketId, max_rounds: u32, seats: &[String]) -> Vec<String> {
-    let would = |who: &str, round: u32| {
-        format!("[DRY-RUN] Would spawn epic-{who} for Story {id} round {round}")
+/// Returns the lines of a dry run: one for each agent that would be started. Several reviewers are
+/// named.
+pub fn dry_run_plan(id: &TicketId, max_rounds: u32, seats: &[String]) -> Vec<String> {
+    let would = |role: &str, round: u32| {
+        format!("[DRY-RUN] Would spawn epic-{role} for Story {id} round {round}")
     };
     let mut lines = vec![format!("[DRY-RUN] Would spawn epic-builder for Story {id}")];
     for round in 1..=max_rounds {

@@ -1,4 +1,5 @@
-//! What happens to a ticket: reported by workers, agents, persons, or the house itself.
+//! Events: everything that can happen to a ticket, reported by workers, agents, people or
+//! Countersign itself.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::ticket::{CheckResult, Spec, Submission, TicketId, Time};
 use crate::usage::{Budget, Usage};
 
-/// Who may do what. Identity comes from a token, never from an argument.
+/// Role of an actor, which limits the events it may report. It comes from the caller's token, never
+/// from an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -16,7 +18,7 @@ pub enum Role {
     Reviewer,
     Verifier,
     Human,
-    /// The house itself: checks, merges, watches leases.
+    /// Countersign itself: it checks, merges and watches leases.
     Service,
     Admin,
 }
@@ -31,7 +33,7 @@ impl Role {
         Self::Admin,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Builder => "builder",
             Self::Reviewer => "reviewer",
@@ -43,28 +45,29 @@ impl Role {
     }
 }
 
+/// Reporter of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Actor {
-    /// The name that people read.
+    /// Name shown to people.
     pub agent: String,
-    /// Whom it stands for: two agents of one principal cannot judge each other.
+    /// Person or team behind the agent. Two agents of one principal cannot judge each other.
     pub principal: String,
     pub role: Role,
-    /// The family of the model behind it, where that is known.
+    /// Family of the model behind the agent, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// As the person wrote it who named it for the job; one program has one such name in all roles.
+    /// Name under which a person configured the agent. One program has one such name in all roles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
 }
 
 impl Actor {
     /// Countersign itself.
-    pub fn house() -> Self {
+    pub fn system() -> Self {
         Self::new("countersign", Role::Service)
     }
 
-    /// An actor that stands for itself.
+    /// Returns an actor that is its own principal.
     pub fn new(name: &str, role: Role) -> Self {
         Self {
             agent: name.to_owned(),
@@ -76,30 +79,32 @@ impl Actor {
     }
 }
 
+/// One entry of a ticket's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
     pub by: Actor,
-    /// The version that the caller had seen, where it asks for no lost update.
+    /// Ticket version that the caller saw, if it wants optimistic locking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<u64>,
     pub what: EventKind,
 }
 
-/// A job and the fencing token of the lease it is reported under.
+/// A job's serial, and the fencing token of the lease under which it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
     pub serial: u32,
     pub fence: u64,
 }
 
+/// Kind of an event, with its data. Stored logs are replayed, so old events must stay readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum EventKind {
     /// The first event of every ticket.
     Created {
         spec: Box<Spec>,
-        /// Those of its dependencies that are met already, and those that have failed.
+        /// Dependencies that are already met. `failed` has those that have failed.
         met: BTreeSet<TicketId>,
         failed: Vec<(TicketId, String)>,
     },
@@ -113,7 +118,7 @@ pub enum EventKind {
     DependencyRepaired {
         ticket: TicketId,
     },
-    /// A person points the ticket at other dependencies.
+    /// A person replaces the ticket's dependencies.
     DependenciesSet {
         depends_on: BTreeSet<TicketId>,
         met: BTreeSet<TicketId>,
@@ -144,7 +149,7 @@ pub enum EventKind {
         isolation: String,
         usage: Usage,
     },
-    /// The reviewer ended, and what it left cannot be a verdict.
+    /// The reviewer ended without a usable review.
     ReviewUnusable {
         lease: Lease,
         why: String,
@@ -160,29 +165,32 @@ pub enum EventKind {
         lease: Lease,
         /// The approved commit.
         commit: String,
-        /// What stands on the branch now: the same commit, or one with the same diff.
+        /// Commit on the branch: the approved one, or one with the same diff.
         landed: String,
         diff_id: String,
         branch: String,
         tip: Option<String>,
         usage: Usage,
     },
+    /// The approved commit does not merge with the base branch. Without files, the base branch was
+    /// rewritten.
     Conflicted {
         lease: Lease,
         files: Vec<String>,
         evidence: String,
         usage: Usage,
     },
+    /// The checks are red on the approved commit together with the newest base.
     CombinationRed {
         lease: Lease,
         results: Vec<CheckResult>,
         usage: Usage,
     },
-    /// The branch has another commit now, or the base moved under the approval.
+    /// The branch has another commit now, or the base moved after the approval.
     WentStale {
         submission: Box<Submission>,
         why: String,
-        /// The lease of the merge that noticed it, where a worker did.
+        /// Lease of the merge job that noticed it, if a worker did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease: Option<Lease>,
     },
@@ -192,21 +200,23 @@ pub enum EventKind {
         message: String,
         usage: Usage,
     },
+    /// The lease expired, or its worker is dead.
     LeaseLost {
         lease: Lease,
     },
-    /// Whoever should take a job cannot for now (its provider is paused); the policy names another.
+    /// The assigned agent cannot take the job for now (its provider is paused), and the policy
+    /// names a fallback.
     AgentOut {
         serial: u32,
         why: String,
     },
     HelpRequested {
         why: String,
-        /// The claim that cannot go on; events of older versions do not name it.
+        /// Claim of the agent that asks. Events of older versions do not name it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease: Option<Lease>,
     },
-    /// The day's budget, or one that only the house can see, is used up.
+    /// The day's budget, or another one that only Countersign can see, is used up.
     BudgetReached {
         limit: String,
     },
@@ -222,7 +232,7 @@ pub enum EventKind {
         choice: Choice,
         why: String,
     },
-    /// The person who took over puts a commit forward.
+    /// The person who took over submits a commit.
     Resubmitted {
         submission: Box<Submission>,
     },
@@ -262,7 +272,7 @@ impl EventKind {
         }
     }
 
-    /// The lease that the event is reported under, if it is a job's report.
+    /// Lease under which the event is reported, if it is a job's report.
     pub fn lease(&self) -> Option<Lease> {
         match self {
             Self::Started { lease }
@@ -292,7 +302,7 @@ impl EventKind {
         }
     }
 
-    /// What the reported run used up.
+    /// Usage of the reported run.
     pub fn usage(&self) -> Usage {
         match self {
             Self::Submitted { usage, .. }
@@ -324,7 +334,7 @@ impl EventKind {
     }
 }
 
-/// The builder's word on a finding (004's fixer report).
+/// The builder's report on a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingReport {
     pub finding: String,
@@ -341,7 +351,7 @@ pub enum ReportedOutcome {
     Disputed,
 }
 
-/// The verifier's word on a finding.
+/// The verifier's answer on a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifierAnswer {
     pub finding: String,
@@ -356,28 +366,30 @@ pub enum AnswerOutcome {
     Fixed,
     Confirmed,
     Refuted,
-    /// Counts as confirmed.
+    /// It counts as confirmed.
     Uncertain,
 }
 
-/// Why a job did not come to its end.
+/// Reason why a job did not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "failure")]
 pub enum Failure {
-    /// Worth another try after a pause.
+    /// A retry after a pause may succeed.
     Transient,
-    /// No try will help: authentication, a missing program, a refused submission.
+    /// No retry will help: authentication, a missing program, a refused submission.
     Permanent,
-    /// The provider is out of quota until then; no try is counted.
+    /// The provider is out of quota until this time. It does not count as an attempt.
     Quota { until: Time },
-    /// Something else comes first, such as the landing of what the ticket is stacked on; the job is
-    /// tried again then, and no try is counted.
+    /// Something else has to happen first, such as the landing of the ticket below in a stack. The
+    /// job is retried at this time, and it does not count as an attempt.
     Deferred { until: Time },
-    /// The run's own budget ended it.
+    /// The budget of the run is used up.
     Budget,
-    /// Nobody here may judge it: who could has built part of it, or is too close to who did.
+    /// No available agent may judge the change: each built part of it, or shares its principal or
+    /// model family with a builder.
     NoJudge,
-    /// The worker was told to stop; somebody may go on at once, and no try is counted.
+    /// The worker was told to stop. Another may continue at once, and it does not count as an
+    /// attempt.
     Interrupted,
 }
 
@@ -385,16 +397,16 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "choice")]
 pub enum Choice {
-    /// Done despite what is open.
+    /// The change is approved despite open findings.
     Accept {
         #[serde(default)]
         over_red_checks: bool,
     },
-    /// One more round, or the interrupted step again.
+    /// The ticket gets one more round, or the interrupted step runs again.
     Continue,
-    /// The person fixes by hand and resubmits.
+    /// The person fixes the change by hand and resubmits.
     TakeOver,
-    /// The count starts again.
+    /// All counters start again from zero.
     Reset,
     Reassign {
         #[serde(default)]
@@ -405,7 +417,7 @@ pub enum Choice {
     Reject,
 }
 
-/// What a person may say beside the word of a choice.
+/// Options that come with the word of a choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChoiceOptions {
     pub over_red_checks: bool,
@@ -414,7 +426,7 @@ pub struct ChoiceOptions {
 }
 
 impl Choice {
-    /// Every word that a choice has.
+    /// Words of all choices.
     pub const WORDS: [&'static str; 6] = [
         "accept",
         "continue",
@@ -424,13 +436,13 @@ impl Choice {
         "reject",
     ];
 
-    /// The choice that a word means; nothing where it is no such word.
-    pub fn of(word: &str, besides: ChoiceOptions) -> Option<Self> {
+    /// Returns the choice with this word, or `None` for an unknown word.
+    pub fn from_word(word: &str, options: ChoiceOptions) -> Option<Self> {
         let ChoiceOptions {
             over_red_checks,
             builder,
             reviewer,
-        } = besides;
+        } = options;
         Some(match word {
             "accept" => Self::Accept { over_red_checks },
             "continue" => Self::Continue,
@@ -442,7 +454,7 @@ impl Choice {
         })
     }
 
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Accept { .. } => "accept",
             Self::Continue => "continue",
@@ -461,9 +473,9 @@ mod tests {
     #[test]
     fn every_word_means_the_choice_that_has_it() {
         for word in Choice::WORDS {
-            let choice = Choice::of(word, ChoiceOptions::default());
-            assert_eq!(choice.map(|choice| choice.word()), Some(word));
+            let choice = Choice::from_word(word, ChoiceOptions::default());
+            assert_eq!(choice.map(|choice| choice.as_str()), Some(word));
         }
-        assert_eq!(Choice::of("ignore", ChoiceOptions::default()), None);
+        assert_eq!(Choice::from_word("ignore", ChoiceOptions::default()), None);
     }
 }

@@ -1,17 +1,17 @@
-//! Tickets in other systems' forms, as pure text: 001's task, 002's epic state and review report,
-//! 004's findings document.
+//! Exports tickets to formats of other systems: task file, epic state, review report and findings
+//! document.
 
 use findings::write::{
-    DocumentHeader, FindingEntry as Written, ReviewReport, document, review_report,
+    DocumentHeader, FindingEntry, ReviewReport, review_report, write_findings_document,
 };
 use findings::{BlockingIssue, DimensionScore, Finding};
 use serde_json::{Map, Value, json};
 
-use crate::dialect::{Dialect, word};
+use crate::dialect::{Dialect, stage_word};
 use crate::ledger::LedgerEntry;
 use crate::ticket::{ApprovedBy, Round, Ticket, TicketId, Time};
 
-/// There is no such round, or none yet.
+/// Error of an export of a round that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchRound {
     #[error("{0} has had no verdict yet, so there is nothing to export")]
@@ -24,32 +24,32 @@ pub enum NoSuchRound {
     },
 }
 
-fn minutes(time: Time) -> String {
-    time.iso()
+fn format_minutes(time: Time) -> String {
+    time.to_iso()
         .chars()
         .take(16)
         .collect::<String>()
         .replace('T', " ")
 }
 
-/// 001's task. Fields that we do not know came in with the context and go out with it.
-pub fn task(ticket: &Ticket) -> Value {
+/// Returns the ticket as a task file. Unknown fields of an imported context are written back.
+pub fn task_json(ticket: &Ticket) -> Value {
     let spec = &ticket.spec;
     let context = serde_json::to_value(&spec.context).unwrap_or_default();
     json!({
         "id": ticket.id,
         "type": spec.kind.as_deref().unwrap_or("implementation"),
-        "status": word(ticket.stage, Dialect::Queue),
+        "status": stage_word(ticket.stage, Dialect::Queue),
         "priority": spec.priority,
         "created_by": "countersign",
         "assigned_to": ticket.assigned.builder.as_deref().unwrap_or("engineer"),
-        "created_at": ticket.created_at.iso(),
+        "created_at": ticket.created_at.to_iso(),
         "title": spec.title,
         "description": spec.description,
         "depends_on": spec.depends_on,
         "blocks": [],
         "acceptance_criteria": spec.acceptance,
-        "deliverables": ticket.submission.as_ref().map(|put| put.files.clone()).unwrap_or_default(),
+        "deliverables": ticket.submission.as_ref().map(|it| it.files.clone()).unwrap_or_default(),
         "notes": [],
         "context": queue_context(ticket, context),
         "retry_count": ticket.rounds.len().saturating_sub(1),
@@ -57,12 +57,13 @@ pub fn task(ticket: &Ticket) -> Value {
     })
 }
 
-/// 001 says `branch_name` and `epic_key` where we say `branch` and `epic`.
+/// Renames the fields that task files call `branch_name` and `epic_key`.
 fn queue_context(ticket: &Ticket, context: Value) -> Value {
     let Value::Object(mut fields) = context else {
         return context;
     };
-    let branch = ticket.submission.as_ref().map(|put| put.branch.clone());
+    let submission = ticket.submission.as_ref();
+    let branch = submission.map(|submission| submission.branch.clone());
     for (ours, theirs) in [("branch", "branch_name"), ("epic", "epic_key")] {
         if let Some(value) = fields.remove(ours) {
             fields.insert(theirs.to_owned(), value);
@@ -74,7 +75,7 @@ fn queue_context(ticket: &Ticket, context: Value) -> Value {
     Value::Object(fields)
 }
 
-pub fn epic_state(tickets: &[Ticket]) -> Value {
+pub fn epic_state_json(tickets: &[Ticket]) -> Value {
     let entries: Map<String, Value> = tickets
         .iter()
         .map(|ticket| (ticket.id.to_string(), ticket_state(ticket)))
@@ -86,16 +87,16 @@ fn ticket_state(ticket: &Ticket) -> Value {
     let history: Vec<Value> = ticket.rounds.iter().map(review_history).collect();
     let last = ticket.rounds.last();
     json!({
-        "status": word(ticket.stage, Dialect::Scored),
+        "status": stage_word(ticket.stage, Dialect::Scored),
         "depends_on": ticket.spec.depends_on,
         "revision_count": ticket.rounds.len().saturating_sub(1),
-        "review_started_at": last.map(|round| round.review_started_at.iso()),
-        "review_completed_at": last.map(|round| round.decided_at.iso()),
+        "review_started_at": last.map(|round| round.review_started_at.to_iso()),
+        "review_completed_at": last.map(|round| round.decided_at.to_iso()),
         "review_approved": last.map(|round| round.verdict.approved),
         "review_history": history,
-        "current_review_report": report(ticket, None).ok(),
-        "git_info": ticket.submission.as_ref().map(|put| json!({
-            "branch_name": put.branch, "base_commit": put.base, "final_commit": put.commit,
+        "current_review_report": round_report(ticket, None).ok(),
+        "git_info": ticket.submission.as_ref().map(|it| json!({
+            "branch_name": it.branch, "base_commit": it.base, "final_commit": it.commit,
         })),
         "failure_reason": ticket.ended,
     })
@@ -104,7 +105,7 @@ fn ticket_state(ticket: &Ticket) -> Value {
 fn review_history(round: &Round) -> Value {
     json!({
         "attempt": round.number - 1,
-        "reviewed_at": round.decided_at.iso(),
+        "reviewed_at": round.decided_at.to_iso(),
         "status": if round.verdict.approved { "pass" } else { "fail" },
         "overall_score": round.verdict.overall_score,
         "blocking_issues_count": round.seats.iter().filter_map(|seat| seat.answer.as_ref()).map(|a| a.blocking_issues).sum::<u32>(),
@@ -113,20 +114,20 @@ fn review_history(round: &Round) -> Value {
 }
 
 fn notes(round: &Round) -> Option<String> {
-    let said: Vec<&str> = round
+    let notes: Vec<&str> = round
         .seats
         .iter()
         .filter_map(|seat| seat.answer.as_ref()?.notes.as_deref())
         .collect();
-    (!round.verdict.approved && !said.is_empty()).then(|| said.join("\n\n"))
+    (!round.verdict.approved && !notes.is_empty()).then(|| notes.join("\n\n"))
 }
 
-fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRound> {
-    let found = match number {
+fn select_round(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRound> {
+    let round = match number {
         None => ticket.rounds.last(),
         Some(number) => ticket.rounds.iter().find(|round| round.number == number),
     };
-    found.ok_or_else(|| match number {
+    round.ok_or_else(|| match number {
         None => NoSuchRound::NoRound(ticket.id.clone()),
         Some(round) => NoSuchRound::OtherRound {
             ticket: ticket.id.clone(),
@@ -136,9 +137,9 @@ fn pick(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRound> {
     })
 }
 
-/// What was reported in a round, worst first.
+/// Returns the findings reported in a round, worst first.
 fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a LedgerEntry> {
-    let spoken: std::collections::BTreeSet<&String> = round
+    let reported: std::collections::BTreeSet<&String> = round
         .seats
         .iter()
         .filter_map(|seat| seat.answer.as_ref())
@@ -148,15 +149,15 @@ fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a LedgerEntry> {
         .ledger
         .entries
         .iter()
-        .filter(|entry| spoken.contains(&entry.id))
+        .filter(|entry| reported.contains(&entry.id))
         .collect();
     entries.sort_by_key(|entry| entry.severity());
     entries
 }
 
-/// 004's document of one round, by default the last.
+/// Returns the findings document of one round, by default the last.
 pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, NoSuchRound> {
-    let round = pick(ticket, round)?;
+    let round = select_round(ticket, round)?;
     let entries = reported_in(ticket, round);
     let reviewers = reviewers(round);
     let recommendation = if round.verdict.approved {
@@ -171,30 +172,31 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
         story: ticket.id.as_str(),
         round: round.number,
         reviewer: &reviewers,
-        date: &minutes(round.decided_at),
+        date: &format_minutes(round.decided_at),
         branch: ticket
             .submission
             .as_ref()
-            .map_or("", |put| put.branch.as_str()),
+            .map_or("", |submission| submission.branch.as_str()),
         recommendation: &recommendation,
     };
-    let written: Vec<Written<'_>> = entries
+    let exported: Vec<FindingEntry<'_>> = entries
         .iter()
-        .map(|entry| Written {
+        .map(|entry| FindingEntry {
             id: Some(&entry.id),
             finding: &entry.finding,
         })
         .collect();
-    let mut text = document(&head, &written);
+    let mut text = write_findings_document(&head, &exported);
     if !ticket.ledger.entries.is_empty() {
-        let lines = ticket.ledger.evolution(round.number);
+        let lines = ticket.ledger.findings_by_round(round.number);
         text.push_str("\n## Evolution\n\n");
         text.push_str(&crate::ledger::evolution_table(&lines));
     }
     Ok(text)
 }
 
-/// Who stands behind a round's verdict. An approval is never put to a reviewer's name who refused.
+/// Names the reviewers of a round's verdict. A reviewer that refused is never named for an
+/// approval.
 fn reviewers(round: &Round) -> String {
     let all = || round.verdict.claims.keys().cloned().collect::<Vec<_>>();
     if !round.verdict.approved {
@@ -206,9 +208,9 @@ fn reviewers(round: &Round) -> String {
     }
 }
 
-/// 002's report of one round, by default the last.
-pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound> {
-    let round = pick(ticket, round)?;
+/// Returns the review report of one round, by default the last.
+pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound> {
+    let round = select_round(ticket, round)?;
     let entries = reported_in(ticket, round);
     let findings: Vec<&Finding> = entries
         .iter()
@@ -245,7 +247,7 @@ pub fn report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound>
     let reviewers = reviewers(round);
     Ok(review_report(&ReviewReport {
         ticket_id: ticket.id.as_str(),
-        reviewed_at: &round.decided_at.iso(),
+        reviewed_at: &round.decided_at.to_iso(),
         reviewer: &reviewers,
         approved: round.verdict.approved,
         overall_score: round.verdict.overall_score,

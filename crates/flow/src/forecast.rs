@@ -1,5 +1,6 @@
-//! What a round may cost, said before it begins, and what is left of every cap. A guess from what
-//! was: by the ticket's own rounds, else by what its crew has cost in this project, else none.
+//! Estimates the cost of a round before it begins, and the rest of every cap. The estimate comes
+//! from the ticket's own rounds, else from earlier runs of its agents in this project; else there
+//! is none.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,19 +11,19 @@ use crate::advance::spent_in_round;
 use crate::event::{Event, EventKind, Role};
 use crate::policy::Policy;
 use crate::ticket::{Round, Ticket};
-use crate::usage::{Caps, Usage, dollars};
+use crate::usage::{Caps, Usage, format_dollars};
 
-/// A round's cost as it may be, and what there is to spend.
+/// Estimated cost of a round, and the rest of every cap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
     pub round: u32,
-    /// None where nobody can know.
+    /// Estimate, or `None` without a basis.
     pub usage: Option<Usage>,
     pub basis: ForecastBasis,
     pub left: Vec<RemainingCap>,
 }
 
-/// What a guess rests on.
+/// Basis of an estimate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ForecastBasis {
@@ -33,16 +34,16 @@ pub enum ForecastBasis {
     History {
         runs: u32,
     },
-    /// These have not worked here before.
+    /// These agents have no earlier runs here.
     Unknown {
         agents: Vec<String>,
     },
 }
 
-/// What is left of one cap.
+/// Rest of one cap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemainingCap {
-    /// round, ticket or day.
+    /// `round`, `ticket` or `day`.
     pub scope: Cow<'static, str>,
     pub what: CapUnit,
     pub left: u64,
@@ -58,15 +59,15 @@ pub enum CapUnit {
     Seconds,
 }
 
-/// What each agent's runs have cost, by role.
+/// Costs of each agent's runs, by role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CostHistory {
     runs: BTreeMap<(Role, String), (u32, Usage)>,
 }
 
 impl CostHistory {
-    /// Counts the event, if it reports a paid run that came to its end.
-    pub fn take(&mut self, event: &Event) {
+    /// Counts the event if it reports a finished, paid run.
+    pub fn record(&mut self, event: &Event) {
         let paid = matches!(
             event.what,
             EventKind::Submitted { .. }
@@ -75,34 +76,36 @@ impl CostHistory {
                 | EventKind::Verified { .. }
         );
         if paid {
-            let of = self.runs.entry((event.by.role, event.by.agent.clone()));
-            let (runs, sum) = of.or_default();
+            let entry = self.runs.entry((event.by.role, event.by.agent.clone()));
+            let (runs, sum) = entry.or_default();
             *runs += 1;
             *sum = sum.plus(event.what.usage());
         }
     }
 
-    /// How many runs there were, and what one of them cost on average.
-    fn mean(&self, role: Role, agent: &str) -> Option<(u32, Usage)> {
+    /// Returns the number of runs and their mean usage.
+    fn mean_cost(&self, role: Role, agent: &str) -> Option<(u32, Usage)> {
         let (runs, sum) = self.runs.get(&(role, agent.to_owned()))?;
-        Some((*runs, divided(*sum, u64::from(*runs))))
+        Some((*runs, divide_usage(*sum, u64::from(*runs))))
     }
 }
 
-/// The round at work or the next one. `crew` are those who build and review in it by name.
-pub fn forecast(
+/// Estimates the current round, or the next one. `agents` are the builder and the reviewers by
+/// name.
+pub fn forecast_round(
     ticket: &Ticket,
     policy: &Policy,
-    crew: &[(Role, String)],
+    agents: &[(Role, String)],
     history: &CostHistory,
     spent_today: Usage,
 ) -> Forecast {
-    let (usage, basis) = by_own_rounds(&ticket.rounds).unwrap_or_else(|| by_crew(crew, history));
+    let (usage, basis) =
+        by_own_rounds(&ticket.rounds).unwrap_or_else(|| by_agent_history(agents, history));
     Forecast {
         round: ticket.round,
         usage,
         basis,
-        left: left(ticket, policy, spent_today),
+        left: remaining_caps(ticket, policy, spent_today),
     }
 }
 
@@ -110,30 +113,33 @@ fn by_own_rounds(rounds: &[Round]) -> Option<(Option<Usage>, ForecastBasis)> {
     let n = u32::try_from(rounds.len()).ok().filter(|n| *n > 0)?;
     let add = |sum: Usage, round: &Round| sum.plus(round.usage);
     let sum = rounds.iter().fold(Usage::default(), add);
-    let mean = divided(sum, u64::from(n));
+    let mean = divide_usage(sum, u64::from(n));
     Some((Some(mean), ForecastBasis::OwnRounds { rounds: n }))
 }
 
-fn by_crew(crew: &[(Role, String)], history: &CostHistory) -> (Option<Usage>, ForecastBasis) {
+fn by_agent_history(
+    agents: &[(Role, String)],
+    history: &CostHistory,
+) -> (Option<Usage>, ForecastBasis) {
     let (mut runs, mut sum) = (0_u32, Usage::default());
-    let mut strangers = Vec::new();
-    for (role, agent) in crew {
-        match history.mean(*role, agent) {
-            Some((seen, mean)) => {
-                runs = runs.saturating_add(seen);
+    let mut unknown = Vec::new();
+    for (role, agent) in agents {
+        match history.mean_cost(*role, agent) {
+            Some((count, mean)) => {
+                runs = runs.saturating_add(count);
                 sum = sum.plus(mean);
             }
-            None => strangers.push(findings::one_line(agent)),
+            None => unknown.push(findings::one_line(agent)),
         }
     }
-    if strangers.is_empty() && runs > 0 {
+    if unknown.is_empty() && runs > 0 {
         (Some(sum), ForecastBasis::History { runs })
     } else {
-        (None, ForecastBasis::Unknown { agents: strangers })
+        (None, ForecastBasis::Unknown { agents: unknown })
     }
 }
 
-fn divided(sum: Usage, n: u64) -> Usage {
+fn divide_usage(sum: Usage, n: u64) -> Usage {
     let n = n.max(1);
     Usage {
         usd_micros: sum.usd_micros / n,
@@ -142,8 +148,8 @@ fn divided(sum: Usage, n: u64) -> Usage {
     }
 }
 
-/// What is left of the rounds and of every cap that is set.
-pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<RemainingCap> {
+/// Returns the rest of the rounds and of every cap that is set.
+pub fn remaining_caps(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<RemainingCap> {
     let allowed = policy.rounds_allowed(ticket.counts.granted);
     let rounds = allowed.saturating_sub(ticket.counts.verdicts);
     let mut all = vec![RemainingCap {
@@ -153,13 +159,17 @@ pub fn left(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<Remaini
         of: allowed.into(),
     }];
     let budget = ticket.budget.unwrap_or(policy.budget);
-    all.extend(of_caps("round", budget.round, spent_in_round(ticket)));
-    all.extend(of_caps("ticket", budget.ticket, ticket.spent.ticket));
-    all.extend(of_caps("day", budget.day, spent_today));
+    all.extend(remaining_of("round", budget.round, spent_in_round(ticket)));
+    all.extend(remaining_of("ticket", budget.ticket, ticket.spent.ticket));
+    all.extend(remaining_of("day", budget.day, spent_today));
     all
 }
 
-fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item = RemainingCap> {
+fn remaining_of(
+    scope: &'static str,
+    caps: Caps,
+    used: Usage,
+) -> impl Iterator<Item = RemainingCap> {
     let all = [
         (CapUnit::UsdMicros, caps.usd_micros, used.usd_micros),
         (CapUnit::Tokens, caps.tokens, used.tokens),
@@ -176,12 +186,17 @@ fn of_caps(scope: &'static str, caps: Caps, used: Usage) -> impl Iterator<Item =
 }
 
 impl RemainingCap {
-    fn text(&self) -> String {
+    fn describe(&self) -> String {
         let (left, of) = (self.left, self.of);
         match self.what {
             CapUnit::Rounds => format!("{left} of {of} rounds"),
             CapUnit::UsdMicros => {
-                format!("{} of {} this {}", dollars(left), dollars(of), self.scope)
+                format!(
+                    "{} of {} this {}",
+                    format_dollars(left),
+                    format_dollars(of),
+                    self.scope
+                )
             }
             CapUnit::Tokens => format!("{left} of {of} tokens this {}", self.scope),
             CapUnit::Seconds => format!("{left} of {of} s this {}", self.scope),
@@ -189,22 +204,22 @@ impl RemainingCap {
     }
 }
 
-/// `left: 2 of 3 rounds, $4.90 of $5.00 this ticket`.
-pub fn left_text(left: &[RemainingCap]) -> String {
-    let words: Vec<String> = left.iter().map(RemainingCap::text).collect();
+/// Formats the rest: `left: 2 of 3 rounds, $4.90 of $5.00 this ticket`.
+pub fn describe_remaining(left: &[RemainingCap]) -> String {
+    let words: Vec<String> = left.iter().map(RemainingCap::describe).collect();
     format!("left: {}", words.join(", "))
 }
 
 impl Forecast {
-    pub fn text(&self) -> String {
+    pub fn describe(&self) -> String {
         let about = self.usage.map(|usage| {
-            let (cost, secs) = (dollars(usage.usd_micros), usage.wall_ms / 1000);
+            let (cost, secs) = (format_dollars(usage.usd_micros), usage.wall_ms / 1000);
             format!("about {cost}, {} tokens, {secs} s", usage.tokens)
         });
         let about = about.unwrap_or_else(|| "unknown".to_owned());
         let why = match &self.basis {
             ForecastBasis::OwnRounds { rounds } => format!("by its own {rounds} so far"),
-            ForecastBasis::History { runs } => format!("by {runs} earlier runs of this crew"),
+            ForecastBasis::History { runs } => format!("by {runs} earlier runs of these agents"),
             ForecastBasis::Unknown { agents } if agents.is_empty() => {
                 "nothing is on record".to_owned()
             }
@@ -212,7 +227,7 @@ impl Forecast {
                 format!("{} never worked here", agents.join(" and "))
             }
         };
-        let (round, left) = (self.round, left_text(&self.left));
+        let (round, left) = (self.round, describe_remaining(&self.left));
         format!("estimate: round {round} {about} ({why}); {left}")
     }
 }
@@ -248,10 +263,10 @@ mod tests {
     fn a_crew_costs_what_its_members_cost_on_average() {
         let mut history = CostHistory::default();
         for (agent, micros) in [("oak", 100), ("oak", 300), ("elm", 50)] {
-            history.take(&reviewed(agent, micros));
+            history.record(&reviewed(agent, micros));
         }
-        let crew = ["oak", "elm"].map(|name| (Role::Reviewer, name.to_owned()));
-        let (usage, basis) = by_crew(&crew, &history);
+        let agents = ["oak", "elm"].map(|name| (Role::Reviewer, name.to_owned()));
+        let (usage, basis) = by_agent_history(&agents, &history);
         assert_eq!(usage.unwrap().usd_micros, 250);
         assert_eq!(basis, ForecastBasis::History { runs: 3 });
     }
@@ -259,11 +274,11 @@ mod tests {
     #[test]
     fn a_stranger_makes_it_unknown_and_is_named() {
         let mut history = CostHistory::default();
-        history.take(&reviewed("oak", 100));
-        // The same name in another role has done other work.
-        let crew = [(Role::Reviewer, "oak"), (Role::Builder, "oak")];
-        let crew = crew.map(|(role, name)| (role, name.to_owned()));
-        let (usage, basis) = by_crew(&crew, &history);
+        history.record(&reviewed("oak", 100));
+        // The same name in another role does other work, so its cost does not count.
+        let agents = [(Role::Reviewer, "oak"), (Role::Builder, "oak")];
+        let agents = agents.map(|(role, name)| (role, name.to_owned()));
+        let (usage, basis) = by_agent_history(&agents, &history);
         assert_eq!(usage, None);
         let agents = vec!["oak".to_owned()];
         assert_eq!(basis, ForecastBasis::Unknown { agents });

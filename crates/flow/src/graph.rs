@@ -1,23 +1,23 @@
-//! The order in which tickets can be done, or the cycle that makes it impossible.
+//! Orders tickets by their dependencies, or finds the cycle that makes that impossible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ticket::TicketId;
 
-/// Tickets that wait for each other in a ring.
+/// Tickets that wait for each other in a cycle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these tickets wait for each other: {}; take one of the dependencies out", ring(.0))]
+#[error("these tickets wait for each other: {}; take one of the dependencies out", format_cycle(.0))]
 pub struct DependencyCycle(pub Vec<TicketId>);
 
-fn ring(ids: &[TicketId]) -> String {
+fn format_cycle(ids: &[TicketId]) -> String {
     let mut names: Vec<&str> = ids.iter().map(TicketId::as_str).collect();
     names.extend(ids.first().map(TicketId::as_str));
     names.join(" → ")
 }
 
-/// An order in which every ticket comes after all it depends on. Dependencies that are not among
-/// the keys are taken to exist already.
-pub fn order(
+/// Sorts tickets so that each comes after its dependencies. A dependency that is not a key of the
+/// graph counts as met.
+pub fn topological_order(
     graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
 ) -> Result<Vec<TicketId>, DependencyCycle> {
     let mut done: BTreeSet<&TicketId> = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn order(
             .map(|(id, _)| id)
             .collect();
         if next.is_empty() {
-            return Err(cycle(graph, &done));
+            return Err(find_cycle(graph, &done));
         }
         sorted.extend(next.iter().map(|id| (*id).clone()));
         done.extend(next);
@@ -42,15 +42,15 @@ pub fn order(
     Ok(sorted)
 }
 
-/// Walks from one unfinished ticket to the next until it meets one again.
-fn cycle(
+/// Walks from one unfinished ticket to the next until it meets one for the second time.
+fn find_cycle(
     graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
     done: &BTreeSet<&TicketId>,
 ) -> DependencyCycle {
     let mut walk: Vec<TicketId> = Vec::new();
     let mut at = graph.keys().find(|id| !done.contains(id));
     while let Some(id) = at {
-        if let Some(start) = walk.iter().position(|seen| seen == id) {
+        if let Some(start) = walk.iter().position(|visited| visited == id) {
             return DependencyCycle(walk.split_off(start));
         }
         walk.push(id.clone());
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_ticket_comes_after_what_it_needs() {
-        let sorted = order(&graph(&[
+        let sorted = topological_order(&graph(&[
             ("a", &["b", "c"]),
             ("b", &["c"]),
             ("c", &["elsewhere"]),
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_ring_is_named_from_end_to_end() {
-        let cycle = order(&graph(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap_err();
+        let cycle =
+            topological_order(&graph(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap_err();
         assert_eq!(
             cycle.to_string(),
             "these tickets wait for each other: b → c → b; take one of the dependencies out"
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_ticket_that_needs_itself_is_a_ring_of_one() {
-        let cycle = order(&graph(&[("a", &["a"])])).unwrap_err();
+        let cycle = topological_order(&graph(&[("a", &["a"])])).unwrap_err();
         assert!(cycle.to_string().contains("a → a"));
     }
 }

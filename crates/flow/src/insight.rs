@@ -1,5 +1,5 @@
-//! What can be learned from tickets that have lived: what is found, by whom, how often it was
-//! right, what it cost, and which rules a project might want to give its builders.
+//! Statistics over finished and running tickets: findings by category, reviewer and builder, their
+//! precision, costs, and rules that a project could give its builders.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::{FindingStatus, LedgerEntry};
 use crate::ticket::{Stage, Ticket};
-use crate::usage::{Usage, dollars};
+use crate::usage::{Usage, format_dollars};
 
 /// Fixed findings of one category before a rule is proposed for it.
 const RULE_MIN: u32 = 3;
-/// How many paths are named.
+/// Most paths that are listed.
 const PATHS_MAX: usize = 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,32 +20,32 @@ pub struct Insights {
     pub tickets: u32,
     pub accepted: u32,
     pub escalated: u32,
-    /// Tickets by how many rounds they took to their approval.
+    /// Number of tickets by rounds until the approval.
     pub rounds_to_approval: BTreeMap<u32, u32>,
     pub costs: Costs,
     pub categories: BTreeMap<String, FindingOutcomes>,
     pub reviewers: BTreeMap<String, FindingOutcomes>,
     pub builders: BTreeMap<String, FindingOutcomes>,
-    /// Where most is found, worst first.
+    /// Paths with the most findings, the highest count first.
     pub paths: Vec<(String, u32)>,
     pub rules: Vec<ProposedRule>,
 }
 
-/// What the tickets cost together, and in parts.
+/// Costs of all tickets, in total and on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     pub spent: Usage,
     /// Rounds that had a verdict.
     pub rounds: u32,
-    /// Of those that cost anything.
+    /// Mean over the tickets that cost anything.
     pub usd_micros_per_ticket: u64,
     pub usd_micros_per_round: u64,
-    /// For each change that landed, all others' cost included; none where none did.
+    /// Total cost divided by the number of landed changes, or `None` without one.
     pub usd_micros_per_accepted: Option<u64>,
 }
 
 impl Costs {
-    pub fn of(tickets: &[Ticket]) -> Self {
+    pub fn from_tickets(tickets: &[Ticket]) -> Self {
         let sum = |sum: Usage, ticket: &Ticket| sum.plus(ticket.spent.ticket);
         let spent = tickets.iter().fold(Usage::default(), sum);
         let count = |of: &dyn Fn(&Ticket) -> bool| tickets.iter().filter(|one| of(one)).count();
@@ -62,23 +62,23 @@ impl Costs {
         }
     }
 
-    /// `$1.20 spent: $0.40 a ticket, $0.20 a round, $0.60 for each that landed`.
-    pub fn text(&self) -> String {
+    /// Formats the costs: `$1.20 spent: $0.40 a ticket, $0.20 a round, $0.60 for each that landed`.
+    pub fn describe(&self) -> String {
         let [spent, ticket, round] = [
             self.spent.usd_micros,
             self.usd_micros_per_ticket,
             self.usd_micros_per_round,
         ]
-        .map(dollars);
+        .map(format_dollars);
         let landed = self.usd_micros_per_accepted.map_or_else(
             || "nothing landed yet".to_owned(),
-            |each| format!("{} for each that landed", dollars(each)),
+            |each| format!("{} for each that landed", format_dollars(each)),
         );
         format!("{spent} spent: {ticket} a ticket, {round} a round, {landed}")
     }
 }
 
-/// What became of findings.
+/// Counts of findings by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingOutcomes {
     pub found: u32,
@@ -105,7 +105,7 @@ impl FindingOutcomes {
         }
     }
 
-    /// The share of findings that led to a verified fix, in percent.
+    /// Share of findings that led to a verified fix, in percent.
     pub fn precision(&self) -> Option<u32> {
         (self.fixed * 100).checked_div(self.found)
     }
@@ -115,19 +115,19 @@ impl FindingOutcomes {
     }
 }
 
-/// A sentence for the build brief, and what speaks for it.
+/// A rule for the build brief, and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposedRule {
     pub text: String,
     pub because: String,
 }
 
-pub fn insights(tickets: &[Ticket]) -> Insights {
+pub fn collect_insights(tickets: &[Ticket]) -> Insights {
     let mut all = Insights::default();
     let mut paths: BTreeMap<String, u32> = BTreeMap::new();
     for ticket in tickets {
-        all.take(ticket);
-        for entry in counted(ticket) {
+        all.add_ticket(ticket);
+        for entry in actionable_entries(ticket) {
             if let Some(file) = &entry.finding.file {
                 *paths.entry(file.clone()).or_default() += 1;
             }
@@ -137,18 +137,18 @@ pub fn insights(tickets: &[Ticket]) -> Insights {
     paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     paths.truncate(PATHS_MAX);
     all.paths = paths;
-    all.costs = Costs::of(tickets);
-    all.rules = rules(tickets);
+    all.costs = Costs::from_tickets(tickets);
+    all.rules = propose_rules(tickets);
     all
 }
 
-fn counted(ticket: &Ticket) -> impl Iterator<Item = &LedgerEntry> {
+fn actionable_entries(ticket: &Ticket) -> impl Iterator<Item = &LedgerEntry> {
     let entries = ticket.ledger.entries.iter();
     entries.filter(|entry| entry.finding.actionable && entry.status != FindingStatus::Duplicate)
 }
 
 impl Insights {
-    fn take(&mut self, ticket: &Ticket) {
+    fn add_ticket(&mut self, ticket: &Ticket) {
         self.tickets += 1;
         self.accepted += u32::from(ticket.stage == Stage::Done);
         self.escalated += u32::from(ticket.stage == Stage::Escalated);
@@ -159,8 +159,8 @@ impl Insights {
         let builder = builder
             .or_else(|| ticket.authors.first().cloned())
             .unwrap_or_default();
-        for entry in counted(ticket) {
-            let category = entry.finding.category.map_or("other", word);
+        for entry in actionable_entries(ticket) {
+            let category = entry.finding.category.map_or("other", category_word);
             let of = |map: &mut BTreeMap<String, FindingOutcomes>, key: &str| {
                 map.entry(findings::one_line(key))
                     .or_default()
@@ -175,7 +175,7 @@ impl Insights {
     }
 }
 
-fn word(category: Category) -> &'static str {
+fn category_word(category: Category) -> &'static str {
     match category {
         Category::Security => "security",
         Category::Correctness => "correctness",
@@ -211,18 +211,18 @@ fn advice(category: Category) -> &'static str {
     }
 }
 
-/// Only what was really fixed speaks for a rule: refuted findings teach nothing.
-fn rules(tickets: &[Ticket]) -> Vec<ProposedRule> {
+/// Proposes rules for categories with enough fixed findings. Refuted findings do not count.
+fn propose_rules(tickets: &[Ticket]) -> Vec<ProposedRule> {
     let mut fixed: BTreeMap<Category, (u32, String)> = BTreeMap::new();
     for entry in tickets
         .iter()
-        .flat_map(counted)
+        .flat_map(actionable_entries)
         .filter(|entry| entry.status == FindingStatus::Fixed)
     {
         if let Some(category) = entry.finding.category {
-            let seen = fixed.entry(category).or_default();
-            seen.0 += 1;
-            seen.1.clone_from(&entry.finding.title);
+            let (count, example) = fixed.entry(category).or_default();
+            *count += 1;
+            example.clone_from(&entry.finding.title);
         }
     }
     let often = fixed
@@ -233,7 +233,7 @@ fn rules(tickets: &[Ticket]) -> Vec<ProposedRule> {
             text: advice(category).to_owned(),
             because: format!(
                 "{count} findings on {} were fixed, the last: {}",
-                word(category),
+                category_word(category),
                 findings::one_line(&example)
             ),
         })

@@ -1,4 +1,5 @@
-//! What is to be done, as data. Effects become jobs in the same transaction as the event.
+//! Jobs and effects: the work that a decision orders, as data. The store writes effects in the same
+//! transaction as the event.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ticket::Time;
 
-/// The unit a worker claims.
+/// The work of one job, which a worker claims.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Task {
@@ -29,14 +30,14 @@ pub enum Task {
     Merge {
         commit: String,
     },
-    /// Bring the news to the tickets that depend on this one.
+    /// Notifies the tickets that depend on this one.
     Tell {
         news: DependencyUpdate,
     },
 }
 
 impl Task {
-    /// The queue that it waits in.
+    /// Queue in which it waits.
     pub fn queue(&self) -> Queue {
         match self {
             Self::Build { .. } => Queue::Build,
@@ -48,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Its kind in a word, which is also the name of its queue.
+    /// Its kind in one word, which is also the name of its queue.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Build { .. } => "build",
@@ -60,7 +61,7 @@ impl Task {
         }
     }
 
-    /// Whether an agent is paid for it. Checks and merges are the house's own work.
+    /// Whether an agent is paid for it. Countersign itself runs checks and merges.
     pub fn is_paid(&self) -> bool {
         match self {
             Self::Build { .. } | Self::Review { .. } | Self::Verify { .. } => true,
@@ -69,7 +70,7 @@ impl Task {
     }
 }
 
-/// A queue of jobs: one of the loop's own, or one that people name.
+/// A queue of jobs: one of the ticket loop, or a named one for tasks outside tickets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Queue {
@@ -79,12 +80,12 @@ pub enum Queue {
     Verify,
     Merge,
     Tell,
-    /// A queue of tasks; never the name of one of the loop's own.
+    /// A queue for tasks. Its name is never that of a loop queue.
     Named(String),
 }
 
 impl Queue {
-    /// The loop's own queues.
+    /// Queues of the ticket loop.
     pub const OF_LOOP: [Self; 6] = [
         Self::Build,
         Self::Check,
@@ -106,12 +107,12 @@ impl Queue {
         }
     }
 
-    /// Whether tickets put their jobs into it.
+    /// Whether its jobs belong to tickets.
     pub fn is_of_loop(&self) -> bool {
         !matches!(self, Self::Named(_))
     }
 
-    /// Whether its jobs are checks and landings, which no agent is paid for.
+    /// Whether its jobs are checks or merges, for which no agent is paid.
     pub fn is_of_system(&self) -> bool {
         matches!(self, Self::Check | Self::Merge)
     }
@@ -119,8 +120,8 @@ impl Queue {
 
 impl From<&str> for Queue {
     fn from(name: &str) -> Self {
-        let known = Self::OF_LOOP.into_iter().find(|queue| queue.name() == name);
-        known.unwrap_or_else(|| Self::Named(name.to_owned()))
+        let of_loop = Self::OF_LOOP.into_iter().find(|queue| queue.name() == name);
+        of_loop.unwrap_or_else(|| Self::Named(name.to_owned()))
     }
 }
 
@@ -154,6 +155,7 @@ impl fmt::Display for Queue {
     }
 }
 
+/// Change of a ticket's state that its dependents have to know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum DependencyUpdate {
@@ -162,38 +164,39 @@ pub enum DependencyUpdate {
     Repaired,
 }
 
-/// A job as the ticket knows it.
+/// An open job, as the ticket records it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenJob {
-    /// Counts the ticket's own jobs, from 1.
+    /// Number of the job within its ticket, from 1.
     pub serial: u32,
     pub task: Task,
     /// Failures and lost leases so far.
     pub attempts: u32,
-    /// The last fencing token seen; it only grows.
+    /// Last fencing token seen. It never decreases.
     pub fence: u64,
-    /// The principal that holds the lease.
+    /// Principal that holds the lease.
     pub holder: Option<String>,
-    /// The agent that shall have it, where somebody was named.
+    /// Agent to which the job is assigned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// That agent stands in for one that cannot.
+    /// That agent is a fallback for one that cannot take the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stand_in: bool,
 }
 
+/// A job to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
     pub serial: u32,
     pub task: Task,
     pub priority: i32,
     pub not_before: Time,
-    /// The agent that shall have it, where somebody was named.
+    /// Agent to which the job is assigned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
-/// What follows from a decision. The store writes it with the event or not at all.
+/// Effect of a decision. The store writes it together with the event, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "effect")]
 pub enum Effect {
@@ -203,16 +206,16 @@ pub enum Effect {
         serial: u32,
         not_before: Time,
     },
-    /// The job has been done.
+    /// The job is done.
     Finish {
         serial: u32,
     },
-    /// The job is no longer wanted.
+    /// The job is no longer needed.
     Drop {
         serial: u32,
         why: String,
     },
-    /// The job has failed for good; it is kept with its history.
+    /// The job has failed for good. It is kept with its history.
     Bury {
         serial: u32,
         why: String,

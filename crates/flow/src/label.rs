@@ -1,10 +1,10 @@
-//! Labels: what a worker says that its machine has, and what a ticket says that it needs.
+//! Labels: features of a worker's machine, and the ones that a ticket needs.
 
-/// More than a name and a value of ordinary length.
+/// Longest label.
 const LABEL_CHARS_MAX: usize = 100;
 
-/// A label of a worker, `KEY=VALUE`; what a ticket needs is named in the same form.
-pub fn label(text: &str) -> Result<String, InvalidLabel> {
+/// Checks that a label is a valid `KEY=VALUE`. Workers and tickets use the same form.
+pub fn parse_label(text: &str) -> Result<String, InvalidLabel> {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':');
     let fits = |part: &str| !part.is_empty() && part.chars().all(sound);
     match text.split_once('=') {
@@ -25,9 +25,9 @@ mod tests {
 
     #[test]
     fn a_label_is_a_key_and_a_value() {
-        assert_eq!(label("gpu=yes"), Ok("gpu=yes".to_owned()));
+        assert_eq!(parse_label("gpu=yes"), Ok("gpu=yes".to_owned()));
         for wrong in ["", "gpu", "=yes", "gpu=", "g pu=yes", "a=b=c", "a=\u{1b}"] {
-            assert_eq!(label(wrong), Err(InvalidLabel(wrong.to_owned())));
+            assert_eq!(parse_label(wrong), Err(InvalidLabel(wrong.to_owned())));
         }
     }
 }

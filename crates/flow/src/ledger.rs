@@ -1,9 +1,9 @@
-//! The ledger: a ticket's findings over all rounds. A must-fix finding leaves it only by proof
-//! (verified fixed), by refutation, or by a named person's waiver; silence closes nothing.
+//! The ledger: a ticket's findings over all rounds. A must-fix finding is closed only if a verifier
+//! finds it fixed or refutes it, or a named person waives it. Silence closes nothing.
 
-mod evolution;
+mod by_round;
 
-pub use evolution::{RoundFindings, table as evolution_table};
+pub use by_round::{RoundFindings, findings_by_round_table as evolution_table};
 
 use std::collections::BTreeSet;
 
@@ -19,44 +19,46 @@ pub struct Ledger {
     pub entries: Vec<LedgerEntry>,
 }
 
+/// One finding, with its state over all rounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
-    /// Short and stable: `F3`.
+    /// Short, stable id: `F3`.
     pub id: String,
     pub fingerprint: String,
-    /// In the words of whoever reported it last; its lines are those of the newest submission.
+    /// Text of the last report. Its lines are those of the newest submission.
     pub finding: Finding,
     pub reported_by: BTreeSet<String>,
     pub first_round: u32,
     pub last_round: u32,
     pub status: FindingStatus,
-    /// The reviewer said that nothing may land with it (002's blocking issue).
+    /// A reviewer reported it as a blocking issue: nothing may land with it.
     pub blocking: bool,
-    /// On lines that the change did not touch.
+    /// It is on lines that the change did not touch.
     pub untouched: bool,
-    /// A note: every report of it was under the policy's threshold of confidence.
+    /// It is a note: every report of it was under the policy's threshold of confidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub low_confidence: bool,
-    /// What the builder, the verifier or a person said last.
+    /// Last statement of the builder, the verifier or a person.
     pub note: Option<FindingNote>,
-    /// What a first verifier said, while a second is asked.
+    /// Answer of the first verifier, while a second one is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opinion: Option<AnswerOutcome>,
     pub history: Vec<StatusChange>,
 }
 
+/// State of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingStatus {
     Open,
-    /// Verified.
+    /// A verifier found it fixed.
     Fixed,
-    /// The last reviewer did not mention it: still open.
+    /// The last review did not mention it. It is still open.
     NotRepeated,
-    /// It was fixed and is back.
+    /// It was fixed, and was reported again later.
     Reopened,
     Refuted,
-    /// The builder disputes it: still open.
+    /// The builder disputes it. It is still open.
     Disputed,
     Waived,
     Duplicate,
@@ -70,7 +72,7 @@ impl FindingStatus {
         )
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
             Self::Fixed => "fixed",
@@ -84,6 +86,7 @@ impl FindingStatus {
     }
 }
 
+/// Statement of the builder, a verifier or a person on a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingNote {
     pub by: String,
@@ -91,7 +94,7 @@ pub struct FindingNote {
     pub text: String,
 }
 
-/// One line of an entry's history.
+/// One status change in an entry's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StatusChange {
     pub round: u32,
@@ -103,19 +106,20 @@ impl LedgerEntry {
         self.blocking || (self.costs_a_round() && policy.must_fix.contains(&self.severity()))
     }
 
-    /// Praise and notes never do, nor do small things on lines that the change did not touch.
+    /// Whether it can cost a round. Praise, notes, and minor findings on lines that the change did
+    /// not touch never do.
     pub fn costs_a_round(&self) -> bool {
-        let beside_the_change = self.untouched && self.severity() >= Severity::Low;
-        self.finding.actionable && !self.low_confidence && !beside_the_change
+        let is_unrelated = self.untouched && self.severity() >= Severity::Low;
+        self.finding.actionable && !self.low_confidence && !is_unrelated
     }
 
-    /// The status as people read it: `open`, or `note (30 %)` for a finding of low confidence.
+    /// Status as shown to people: `open`, or `note (30 %)` for a finding of low confidence.
     pub fn status_text(&self) -> String {
         match self.finding.confidence {
             Some(percent) if self.low_confidence && self.status.is_open() => {
                 format!("note ({percent} %)")
             }
-            Some(_) | None => self.status.word().to_owned(),
+            Some(_) | None => self.status.as_str().to_owned(),
         }
     }
 
@@ -123,13 +127,13 @@ impl LedgerEntry {
         self.finding.rating.severity
     }
 
-    pub fn came_back_in(&self, round: u32) -> bool {
+    pub fn reopened_in(&self, round: u32) -> bool {
         self.history
             .iter()
             .any(|turn| turn.round == round && turn.status == FindingStatus::Reopened)
     }
 
-    /// A verifier refuted it on an earlier commit, and somebody reports it on this one.
+    /// Whether a verifier refuted it on an earlier commit and a reviewer reports it on this one.
     pub fn was_refuted_before(&self, round: u32) -> bool {
         let mut turns = self.history.iter().rev();
         let now = turns.next();
@@ -139,8 +143,8 @@ impl LedgerEntry {
                 .is_some_and(|turn| turn.round < round && turn.status == FindingStatus::Refuted)
     }
 
-    /// `src/a.rs:12`, or nothing.
-    pub fn place(&self) -> String {
+    /// Location: `src/a.rs:12`, or an empty text.
+    pub fn location(&self) -> String {
         match (&self.finding.file, self.finding.line) {
             (Some(file), Some(line)) => format!("{file}:{line}"),
             (Some(file), None) => file.clone(),
@@ -148,7 +152,7 @@ impl LedgerEntry {
         }
     }
 
-    fn turn(&mut self, round: u32, status: FindingStatus) {
+    fn set_status(&mut self, round: u32, status: FindingStatus) {
         if self.status != status {
             self.history.push(StatusChange { round, status });
         }
@@ -156,17 +160,17 @@ impl LedgerEntry {
     }
 }
 
-/// A finding as it comes in from one review.
+/// A finding of one review, before it is in the ledger.
 #[derive(Debug)]
 pub struct IncomingFinding<'a> {
     pub finding: &'a Finding,
     pub blocking: bool,
-    /// The policy makes it a note.
+    /// Its confidence is under the policy's threshold, so it is a note.
     pub low_confidence: bool,
 }
 
 impl Ledger {
-    /// Whether a ledger id could be one of ours: checked before an agent's word is looked up.
+    /// Looks up an entry by its id. Ids from agents are untrusted.
     pub fn get(&self, id: &str) -> Option<&LedgerEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
@@ -178,31 +182,31 @@ impl Ledger {
             .collect()
     }
 
-    /// Open findings that do not hold the ticket up.
+    /// Open findings that do not block the ticket.
     pub fn follow_ups(&self, policy: &Policy) -> Vec<&LedgerEntry> {
-        let kept = |e: &&LedgerEntry| {
+        let is_follow_up = |e: &&LedgerEntry| {
             let open = e.status.is_open() && e.finding.actionable;
             open && !e.low_confidence && !e.is_must_fix(policy)
         };
-        self.entries.iter().filter(kept).collect()
+        self.entries.iter().filter(is_follow_up).collect()
     }
 
-    /// Findings that nobody was sure enough of: shown to people, asked of nobody.
+    /// Open findings of low confidence. They are shown to people, and no builder has to fix them.
     pub fn notes(&self) -> Vec<&LedgerEntry> {
-        let kept =
+        let is_note =
             |e: &&LedgerEntry| e.status.is_open() && e.finding.actionable && e.low_confidence;
-        self.entries.iter().filter(kept).collect()
+        self.entries.iter().filter(is_note).collect()
     }
 
-    /// Moves every finding's lines to where they are in the newest submission.
-    pub fn follow(&mut self, moved: &LineMap) {
+    /// Moves the lines of every finding to their place in the newest submission.
+    pub fn move_lines(&mut self, moved: &LineMap) {
         for entry in &mut self.entries {
-            moved.follow(&mut entry.finding);
+            moved.move_finding(&mut entry.finding);
         }
     }
 
-    /// Takes in what one reviewer reported in `round`; says which entries it spoke of.
-    pub fn absorb(
+    /// Records the findings of one review, and returns the ids of their entries.
+    pub fn record_review(
         &mut self,
         round: u32,
         reviewer: &str,
@@ -219,34 +223,34 @@ impl Ledger {
             .collect();
         let new: Vec<Finding> = incoming.iter().map(|one| one.finding.clone()).collect();
         let links = track(&known, &new, &LineMap::default());
-        let mut spoken = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (at, one) in incoming.iter().enumerate() {
             let untouched = is_untouched(one.finding, touched);
-            let mut known: Vec<usize> = links
+            let mut indices: Vec<usize> = links
                 .iter()
                 .filter(|link| link.new == at)
                 .filter_map(|link| self.entries.iter().position(|entry| entry.id == link.id))
                 .collect();
-            let same = known.clone();
-            known.retain(|index| self.is_repeated_by(*index, one));
-            if known.is_empty() {
-                known.push(self.begin(round, one, untouched));
+            let linked = indices.clone();
+            indices.retain(|index| self.is_repeated_by(*index, one));
+            if indices.is_empty() {
+                indices.push(self.add_entry(round, one, untouched));
             }
             if !one.low_confidence {
-                self.close_notes(round, reviewer, &same, &known);
+                self.close_notes(round, reviewer, &linked, &indices);
             }
-            for index in known {
+            for index in indices {
                 if let Some(entry) = self.entries.get_mut(index) {
-                    entry.repeat(round, reviewer, one, untouched);
-                    spoken.insert(entry.id.clone());
+                    entry.report_again(round, reviewer, one, untouched);
+                    reported.insert(entry.id.clone());
                 }
             }
         }
-        spoken
+        reported
     }
 
-    /// Whether a report of the same defect speaks of this entry. A note and a finding stay two
-    /// entries; a doubtful report repeats a finding that is open, and does not bring a closed one back.
+    /// Whether a report of the same defect repeats this entry. A note and a finding stay two
+    /// entries. A report of low confidence repeats an open finding, but reopens no closed one.
     fn is_repeated_by(&self, index: usize, one: &IncomingFinding<'_>) -> bool {
         let Some(entry) = self.entries.get(index) else {
             return false;
@@ -258,13 +262,13 @@ impl Ledger {
         }
     }
 
-    /// Somebody is sure now of what was a note: the finding takes its place.
-    fn close_notes(&mut self, round: u32, by: &str, same: &[usize], instead: &[usize]) {
-        let ids: Vec<String> = instead
+    /// Closes notes on a defect that is now reported with confidence, as duplicates of the finding.
+    fn close_notes(&mut self, round: u32, by: &str, linked: &[usize], findings: &[usize]) {
+        let ids: Vec<String> = findings
             .iter()
             .filter_map(|index| Some(self.entries.get(*index)?.id.clone()))
             .collect();
-        for index in same {
+        for index in linked {
             let entry = self.entries.get_mut(*index);
             let Some(note) = entry.filter(|e| e.low_confidence && e.status.is_open()) else {
                 continue;
@@ -274,11 +278,11 @@ impl Ledger {
                 round,
                 text: format!("reported with confidence as {}", ids.join(", ")),
             });
-            note.turn(round, FindingStatus::Duplicate);
+            note.set_status(round, FindingStatus::Duplicate);
         }
     }
 
-    fn begin(&mut self, round: u32, one: &IncomingFinding<'_>, untouched: bool) -> usize {
+    fn add_entry(&mut self, round: u32, one: &IncomingFinding<'_>, untouched: bool) -> usize {
         let finding = one.finding.clone();
         self.entries.push(LedgerEntry {
             id: format!("F{}", self.entries.len() + 1),
@@ -301,8 +305,8 @@ impl Ledger {
         self.entries.len() - 1
     }
 
-    /// The builder's word: a dispute is noted, a claim to have fixed it proves nothing.
-    pub fn hear_builder(&mut self, round: u32, by: &str, report: &FindingReport) {
+    /// Records the builder's report. A dispute changes the status; a claim of a fix proves nothing.
+    pub fn apply_builder_report(&mut self, round: u32, by: &str, report: &FindingReport) {
         let Some(entry) = self.find_open(&report.finding) else {
             return;
         };
@@ -312,13 +316,13 @@ impl Ledger {
             text: report.note.clone(),
         });
         if report.outcome == ReportedOutcome::Disputed {
-            entry.turn(round, FindingStatus::Disputed);
+            entry.set_status(round, FindingStatus::Disputed);
         }
     }
 
-    /// The verifier's word. Uncertain counts as confirmed. Where a second is to be heard, what
-    /// the first refutes or is not sure of is kept back: false says so.
-    pub fn hear_verifier(
+    /// Records a verifier's answer. Uncertain counts as confirmed. With `second`, a first answer
+    /// that refutes or is uncertain waits for another verifier's answer, and the result is false.
+    pub fn apply_verifier_answer(
         &mut self,
         round: u32,
         by: &str,
@@ -334,7 +338,7 @@ impl Ledger {
             text: answer.evidence.clone(),
         });
         let outcome = match entry.opinion.take() {
-            Some(first) => together(first, answer.outcome),
+            Some(first) => combine_outcomes(first, answer.outcome),
             None if second && leaves_doubt(answer.outcome) => {
                 entry.opinion = Some(answer.outcome);
                 return false;
@@ -342,19 +346,19 @@ impl Ledger {
             None => answer.outcome,
         };
         match outcome {
-            AnswerOutcome::Fixed => entry.turn(round, FindingStatus::Fixed),
-            AnswerOutcome::Refuted => entry.turn(round, FindingStatus::Refuted),
+            AnswerOutcome::Fixed => entry.set_status(round, FindingStatus::Fixed),
+            AnswerOutcome::Refuted => entry.set_status(round, FindingStatus::Refuted),
             AnswerOutcome::Confirmed | AnswerOutcome::Uncertain => {
                 entry.last_round = round;
                 if entry.status != FindingStatus::Reopened {
-                    entry.turn(round, FindingStatus::Open);
+                    entry.set_status(round, FindingStatus::Open);
                 }
             }
         }
         true
     }
 
-    /// A person takes the risk in their own name. False where there is nothing open to waive.
+    /// Waives a finding in a person's name. Returns false if the finding is not open.
     pub fn waive(&mut self, round: u32, by: &str, id: &str, why: &str) -> bool {
         let Some(entry) = self.find_open(id) else {
             return false;
@@ -364,15 +368,15 @@ impl Ledger {
             round,
             text: why.to_owned(),
         });
-        entry.turn(round, FindingStatus::Waived);
+        entry.set_status(round, FindingStatus::Waived);
         true
     }
 
-    /// Before the verdict: what nobody spoke of in this round is still open, and says so.
+    /// Marks open findings that no reviewer repeated in this round. It runs before the verdict.
     pub fn end_round(&mut self, round: u32) {
         for entry in &mut self.entries {
             if entry.status == FindingStatus::Open && entry.last_round < round {
-                entry.turn(round, FindingStatus::NotRepeated);
+                entry.set_status(round, FindingStatus::NotRepeated);
             }
         }
     }
@@ -388,9 +392,9 @@ fn leaves_doubt(outcome: AnswerOutcome) -> bool {
     matches!(outcome, AnswerOutcome::Refuted | AnswerOutcome::Uncertain)
 }
 
-/// Two verifiers: who is sure goes before who is not, and where they contradict each other, the
-/// finding stands.
-fn together(first: AnswerOutcome, second: AnswerOutcome) -> AnswerOutcome {
+/// Combines the answers of two verifiers. A certain answer beats an uncertain one; if they
+/// contradict each other, the finding is confirmed.
+fn combine_outcomes(first: AnswerOutcome, second: AnswerOutcome) -> AnswerOutcome {
     match (first, second) {
         (AnswerOutcome::Uncertain, second) => second,
         (first, AnswerOutcome::Uncertain) => first,
@@ -401,31 +405,39 @@ fn together(first: AnswerOutcome, second: AnswerOutcome) -> AnswerOutcome {
 
 fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
     match (&finding.file, finding.line) {
-        (Some(file), Some(line)) => !touched.wrote(file, line, finding.end_line),
+        (Some(file), Some(line)) => !touched.wrote_lines(file, line, finding.end_line),
         (Some(_) | None, _) => false,
     }
 }
 
 impl LedgerEntry {
-    /// Somebody reports it (again).
-    fn repeat(&mut self, round: u32, reviewer: &str, one: &IncomingFinding<'_>, untouched: bool) {
+    /// Records one report of this finding, first or repeated.
+    fn report_again(
+        &mut self,
+        round: u32,
+        reviewer: &str,
+        one: &IncomingFinding<'_>,
+        untouched: bool,
+    ) {
         self.reported_by.insert(reviewer.to_owned());
         self.last_round = round;
         self.blocking |= one.blocking;
         self.untouched &= untouched;
-        // A doubtful report neither rewords a finding nor makes it graver.
+        // A report of low confidence neither rewords a finding nor makes it more severe.
         if self.low_confidence || !one.low_confidence {
-            self.hear(one.finding);
+            self.merge_finding(one.finding);
         }
         match self.status {
-            // Fixed in one mouth and there in another, on the same commit: that is open.
-            FindingStatus::Fixed if self.fixed_in(round) => self.turn(round, FindingStatus::Open),
-            FindingStatus::Fixed => self.turn(round, FindingStatus::Reopened),
-            // Another commit than the one that it was refuted on: somebody looks again.
-            FindingStatus::Refuted if !self.refuted_in(round) => {
-                self.turn(round, FindingStatus::Open)
+            // A verifier calls it fixed and a reviewer reports it, on the same commit: it is open.
+            FindingStatus::Fixed if self.fixed_in(round) => {
+                self.set_status(round, FindingStatus::Open);
             }
-            FindingStatus::NotRepeated => self.turn(round, FindingStatus::Open),
+            FindingStatus::Fixed => self.set_status(round, FindingStatus::Reopened),
+            // It was refuted on another commit, so it has to be verified again.
+            FindingStatus::Refuted if !self.refuted_in(round) => {
+                self.set_status(round, FindingStatus::Open);
+            }
+            FindingStatus::NotRepeated => self.set_status(round, FindingStatus::Open),
             FindingStatus::Open
             | FindingStatus::Reopened
             | FindingStatus::Disputed
@@ -435,28 +447,29 @@ impl LedgerEntry {
         }
     }
 
-    /// Takes over the newest words, but of two severities the graver: a must-fix finding does not
-    /// leave by being called something milder.
-    fn hear(&mut self, finding: &Finding) {
+    /// Takes the newest text, but keeps the higher severity: a must-fix finding is not closed by a
+    /// milder rating.
+    fn merge_finding(&mut self, finding: &Finding) {
         if !finding.actionable {
             return;
         }
-        let known = &self.finding;
-        let graver = known.actionable && known.rating.severity < finding.rating.severity;
+        let earlier = &self.finding;
+        // The worst severity orders first.
+        let was_graver = earlier.actionable && earlier.rating.severity < finding.rating.severity;
         let lines = if finding.line.is_some() {
             finding
         } else {
-            known
+            earlier
         };
         let (line, end_line) = (lines.line, lines.end_line);
         self.finding = Finding {
-            rating: if graver {
-                &known.rating
+            rating: if was_graver {
+                &earlier.rating
             } else {
                 &finding.rating
             }
             .clone(),
-            file: finding.file.clone().or_else(|| known.file.clone()),
+            file: finding.file.clone().or_else(|| earlier.file.clone()),
             line,
             end_line,
             ..finding.clone()
@@ -464,14 +477,14 @@ impl LedgerEntry {
     }
 
     fn fixed_in(&self, round: u32) -> bool {
-        self.last_turned(round, FindingStatus::Fixed)
+        self.last_changed_to(round, FindingStatus::Fixed)
     }
 
     fn refuted_in(&self, round: u32) -> bool {
-        self.last_turned(round, FindingStatus::Refuted)
+        self.last_changed_to(round, FindingStatus::Refuted)
     }
 
-    fn last_turned(&self, round: u32, status: FindingStatus) -> bool {
+    fn last_changed_to(&self, round: u32, status: FindingStatus) -> bool {
         let last = self.history.last();
         last.is_some_and(|turn| turn.round == round && turn.status == status)
     }

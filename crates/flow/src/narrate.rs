@@ -1,30 +1,30 @@
-//! A ticket's story in sentences: what an event came to, for people who watch or read the log.
+//! Sentences about the events of a ticket, for people who watch it or read its log.
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::{AnswerOutcome, Event, EventKind};
-use crate::forecast::{left, left_text};
+use crate::forecast::{describe_remaining, remaining_caps};
 use crate::job::Queue;
 use crate::ledger::RoundFindings;
 use crate::policy::Policy;
 use crate::ticket::{
     ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Submission, Ticket,
 };
-use crate::usage::{Usage, dollars};
+use crate::usage::{Usage, format_dollars};
 
-/// One sentence of the story.
+/// One sentence about a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// A word for programs (000's activities among them).
+    /// Word for programs, one of [`ACTIVITIES`].
     pub activity: &'static str,
     pub mood: Mood,
     pub text: String,
 }
 
-/// Notes that one sentence names.
+/// Most notes named in one sentence.
 const NOTES_SHOWN_MAX: usize = 5;
 
-/// The words of all sentences that there are.
+/// Words of all sentences.
 pub const ACTIVITIES: [&str; 34] = [
     "agent_out",
     "blocked",
@@ -41,7 +41,7 @@ pub const ACTIVITIES: [&str; 34] = [
     "disagreement",
     "done",
     "escalated_for_human_review",
-    "evolution",
+    "findings_by_round",
     "failed",
     "forbidden_paths",
     "help_requested",
@@ -62,45 +62,45 @@ pub const ACTIVITIES: [&str; 34] = [
     "went_stale",
 ];
 
-/// How the sentence feels to whoever waits for the ticket.
+/// Meaning of a sentence for a person who waits for the ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mood {
     Plain,
     Good,
     Bad,
-    /// A person is wanted.
+    /// A person has to act.
     Urgent,
 }
 
-/// The first digits of a commit, as people write it.
-pub fn short(commit: &str) -> &str {
+/// First digits of a commit, as shown to people.
+pub fn short_commit(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// What happened between two versions of a ticket.
+/// Describes what happened between two versions of a ticket.
 pub fn narrate(
     before: Option<&Ticket>,
     event: &Event,
     after: &Ticket,
     policy: &Policy,
 ) -> Vec<Sentence> {
-    // A verdict opens the next round; the event itself belongs to the one before.
+    // A verdict begins the next round, but its event belongs to the round before.
     let round = before.map_or(after.round, |ticket| ticket.round);
-    let mut story = vec![event_itself(event, round, after, policy)];
+    let mut story = vec![describe_event(event, round, after, policy)];
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
     if after.rounds.len() > rounds_before {
-        story.extend(verdict(after));
+        story.extend(describe_verdict(after));
     }
-    story.extend(forbidden(before, after));
-    story.extend(taken_over(before, after));
+    story.extend(describe_forbidden(before, after));
+    story.extend(describe_takeover(before, after));
     let newly =
         |stage: Stage| after.stage == stage && before.is_none_or(|ticket| ticket.stage != stage);
     if newly(Stage::Escalated) {
-        story.extend(escalation(after));
+        story.extend(describe_escalation(after));
     }
     if newly(Stage::Done) {
-        story.push(done(after));
+        story.push(describe_done(after));
     }
     if newly(Stage::Failed) {
         story.push(bad(
@@ -111,22 +111,22 @@ pub fn narrate(
     if newly(Stage::Blocked) {
         story.push(urgent(
             "blocked",
-            format!("blocked: waits {}", after.waits()),
+            format!("blocked: waits {}", after.describe_wait()),
         ));
     }
     story
 }
 
-/// The commit goes back before any check, because it changes what is forbidden.
-fn forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
-    let counted = before.map_or(0, |ticket| ticket.counts.forbidden);
-    if after.counts.forbidden <= counted {
+/// Tells that the commit goes back before any check, because it changes forbidden paths.
+fn describe_forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
+    let earlier = before.map_or(0, |ticket| ticket.counts.forbidden);
+    if after.counts.forbidden <= earlier {
         return None;
     }
     let Some(ReworkReason::ForbiddenPaths { paths, .. }) = &after.setback else {
         return None;
     };
-    let sentence = crate::advance::forbidden_sentence(paths);
+    let sentence = crate::advance::describe_forbidden_paths(paths);
     let next = if after.stage == Stage::Escalated {
         "a person decides"
     } else {
@@ -139,7 +139,7 @@ fn forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
     clippy::too_many_lines,
     reason = "a table: one sentence for each event"
 )]
-fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> Sentence {
+fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> Sentence {
     let who = &event.by.agent;
     match &event.what {
         EventKind::Created { spec, .. } => {
@@ -154,7 +154,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         }
         EventKind::DependencyRepaired { ticket } => plain(
             "dependency_repaired",
-            format!("{ticket} is on its way again"),
+            format!("{ticket} is no longer blocked"),
         ),
         EventKind::DependenciesSet { why, .. } => plain(
             "dependencies_set",
@@ -170,7 +170,7 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
                 return plain("started", text);
             }
             let cost = if job.is_some_and(|job| job.task.queue() == Queue::Build) {
-                so_far(after, policy)
+                describe_cost_so_far(after, policy)
             } else {
                 String::new()
             };
@@ -185,25 +185,25 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
             "submitted",
             format!(
                 "round {round}: {who} submitted {} ({}{}){}",
-                short(&submission.commit),
-                counted(submission.files.len(), "file"),
+                short_commit(&submission.commit),
+                count_noun(submission.files.len(), "file"),
                 if usage.usd_micros > 0 {
-                    format!(", {}", dollars(usage.usd_micros))
+                    format!(", {}", format_dollars(usage.usd_micros))
                 } else {
                     String::new()
                 },
-                signed_as(submission)
+                describe_signers(submission)
             ),
         ),
         EventKind::Checked { results, .. } | EventKind::CombinationRed { results, .. } => {
-            checks(results)
+            describe_checks(results)
         }
         EventKind::Reviewed { review, .. } => {
-            let named = review.findings.iter().filter(|finding| finding.actionable);
-            let (notes, sure): (Vec<_>, Vec<_>) = named.partition(|one| policy.is_note(one));
-            let mut count = counted(sure.len() + review.blocking_issues.len(), "finding");
+            let actionable = review.findings.iter().filter(|finding| finding.actionable);
+            let (notes, others): (Vec<_>, Vec<_>) = actionable.partition(|one| policy.is_note(one));
+            let mut count = count_noun(others.len() + review.blocking_issues.len(), "finding");
             if !notes.is_empty() {
-                count = format!("{count}, {}", counted(notes.len(), "note"));
+                count = format!("{count}, {}", count_noun(notes.len(), "note"));
             }
             let claim = match review.claim {
                 findings::ReviewClaim::Approved => "approves",
@@ -217,28 +217,31 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         }
         EventKind::ReviewUnusable { why, .. } => bad(
             "review_unusable",
-            format!("{who}'s review is no review: {why}"),
+            format!("{who}'s review is unusable: {why}"),
         ),
         EventKind::Verified { answers, .. } => {
-            let said: Vec<String> = answers
+            let outcomes: Vec<String> = answers
                 .iter()
                 .map(|answer| {
                     format!(
                         "{} {}",
                         findings::one_line(&answer.finding),
-                        outcome(answer.outcome)
+                        outcome_word(answer.outcome)
                     )
                 })
                 .collect();
-            plain("verified", format!("{who} verified: {}", said.join(", ")))
+            plain(
+                "verified",
+                format!("{who} verified: {}", outcomes.join(", ")),
+            )
         }
         EventKind::Landed { branch, landed, .. } => {
-            good("landed", format!("{} is on {branch}", short(landed)))
+            good("landed", format!("{} is on {branch}", short_commit(landed)))
         }
         EventKind::Conflicted { files, .. } => bad(
             "conflicted",
             match files.as_slice() {
-                [] => "the base it stands on is gone".to_owned(),
+                [] => "the base branch no longer has the commits it is based on".to_owned(),
                 files => format!("conflicts with the base: {}", files.join(", ")),
             },
         ),
@@ -248,13 +251,13 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
             "went_stale",
             format!(
                 "the approval is void ({why}); checking {}",
-                short(&submission.commit)
+                short_commit(&submission.commit)
             ),
         ),
         EventKind::JobFailed { message, .. } => bad("job_failed", findings::one_line(message)),
         EventKind::LeaseLost { lease } => bad(
             "lease_lost",
-            format!("job {} lost its worker and goes back", lease.serial),
+            format!("job {} lost its worker and is queued again", lease.serial),
         ),
         EventKind::AgentOut { why, .. } => bad("agent_out", findings::one_line(why)),
         EventKind::HelpRequested { why, .. } => urgent(
@@ -270,56 +273,60 @@ fn event_itself(event: &Event, round: u32, after: &Ticket, policy: &Policy) -> S
         }
         EventKind::Settled { choice, why } => plain(
             "settled",
-            format!("{who} decided: {} ({why})", choice.word()),
+            format!("{who} decided: {} ({why})", choice.as_str()),
         ),
         EventKind::Resubmitted { submission } => plain(
             "resubmitted",
-            format!("{who} put {} forward", short(&submission.commit)),
+            format!("{who} resubmitted {}", short_commit(&submission.commit)),
         ),
         EventKind::Cancelled { why } => bad("cancelled", format!("cancelled by {who}: {why}")),
     }
 }
 
-/// A commit's name is what its maker wrote; who was at work is known better.
-fn signed_as(submission: &Submission) -> String {
+/// Lists author names on commits other than the builder's. Anybody can write such a name, so they
+/// are shown apart.
+fn describe_signers(submission: &Submission) -> String {
     match submission.signed_as.as_slice() {
         [] => String::new(),
         names => format!(", with commits signed as {}", names.join(", ")),
     }
 }
 
-/// What rounds have cost, and what is left, before the next is paid for.
-fn so_far(ticket: &Ticket, policy: &Policy) -> String {
+/// Names the mean cost of the rounds so far and the rest of the budget, before the next build.
+fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
     let add = |sum: u64, cost: u64| sum.saturating_add(cost);
     let rounds = ticket.rounds.iter().map(|round| round.usage.usd_micros);
     let Some(mean) = rounds.fold(0, add).checked_div(ticket.rounds.len() as u64) else {
         return String::new();
     };
-    // The day's sum is known to whoever runs the ticket, not to the ticket.
-    let mut left = left(ticket, policy, Usage::default());
+    // The ticket does not know the day's sum over all tickets.
+    let mut left = remaining_caps(ticket, policy, Usage::default());
     left.retain(|one| one.scope != "day");
-    let (cost, left) = (dollars(mean), left_text(&left));
+    let (cost, left) = (format_dollars(mean), describe_remaining(&left));
     format!(" (about {cost} a round so far; {left})")
 }
 
-/// A job that has just gone to somebody else than whose it was.
-fn taken_over(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
-    let known = before.map_or(0, |ticket| ticket.jobs_ordered);
+/// Tells that a fallback agent has just got a job.
+fn describe_takeover(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
+    let ordered = before.map_or(0, |ticket| ticket.jobs_ordered);
     let mut jobs = after.jobs.iter();
-    let job = jobs.find(|job| job.serial > known && job.stand_in)?;
+    let job = jobs.find(|job| job.serial > ordered && job.stand_in)?;
     let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
     let task = job.task.word();
     Some(plain(
         "taken_over",
-        format!("{agent} stands in, and takes over: {task}"),
+        format!("{agent} takes over as the fallback: {task}"),
     ))
 }
 
-fn checks(results: &[CheckResult]) -> Sentence {
+fn describe_checks(results: &[CheckResult]) -> Sentence {
     if results.is_empty() {
-        return plain("checked", "no checks are named for this project".to_owned());
+        return plain(
+            "checked",
+            "no checks are configured for this project".to_owned(),
+        );
     }
-    let said: Vec<String> = results
+    let outcomes: Vec<String> = results
         .iter()
         .map(|result| {
             let word = match result.outcome {
@@ -332,7 +339,7 @@ fn checks(results: &[CheckResult]) -> Sentence {
             format!("{} {word}", result.name)
         })
         .collect();
-    let text = format!("checks: {}", said.join(", "));
+    let text = format!("checks: {}", outcomes.join(", "));
     if results.iter().all(|result| result.outcome.is_green()) {
         good("checked", text)
     } else {
@@ -340,16 +347,16 @@ fn checks(results: &[CheckResult]) -> Sentence {
     }
 }
 
-fn outcome(outcome: AnswerOutcome) -> &'static str {
+fn outcome_word(outcome: AnswerOutcome) -> &'static str {
     match outcome {
         AnswerOutcome::Fixed => "is fixed",
-        AnswerOutcome::Confirmed => "is there",
+        AnswerOutcome::Confirmed => "is confirmed",
         AnswerOutcome::Refuted => "is no defect",
-        AnswerOutcome::Uncertain => "is uncertain, so it stays",
+        AnswerOutcome::Uncertain => "is uncertain, so it stays open",
     }
 }
 
-fn verdict(after: &Ticket) -> Vec<Sentence> {
+fn describe_verdict(after: &Ticket) -> Vec<Sentence> {
     let Some(round) = after.rounds.last() else {
         return Vec::new();
     };
@@ -359,7 +366,7 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             "verdict",
             format!(
                 "[REVIEW-APPROVED] {attempt}: {} is {}",
-                short(&round.commit),
+                short_commit(&round.commit),
                 match round.verdict.approved_by() {
                     ApprovedBy::Reviewers { names, .. } if !names.is_empty() => "countersigned",
                     _ => "approved by policy",
@@ -367,7 +374,7 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             ),
         )
     } else {
-        let held: Vec<String> = round
+        let failed: Vec<String> = round
             .verdict
             .gates
             .iter()
@@ -376,19 +383,19 @@ fn verdict(after: &Ticket) -> Vec<Sentence> {
             .collect();
         bad(
             "verdict",
-            format!("[REVIEW-REJECTED] {attempt}: {}", held.join("; ")),
+            format!("[REVIEW-REJECTED] {attempt}: {}", failed.join("; ")),
         )
     }];
     story.extend(notes(after, round.number));
-    let line = after.ledger.evolution(round.number).pop();
-    story.extend(line.and_then(|line| evolution(&line)));
+    let line = after.ledger.findings_by_round(round.number).pop();
+    story.extend(line.and_then(|line| describe_findings(&line)));
     if let Some(text) = &round.verdict.disagreement {
         story.push(plain("disagreement", format!("disagreement: {text}")));
     }
     story
 }
 
-/// The findings of the round that nobody was sure enough of.
+/// Names the notes of the round: its findings of low confidence.
 fn notes(after: &Ticket, round: u32) -> Option<Sentence> {
     let notes = after.ledger.notes();
     let lines: Vec<String> = notes
@@ -401,43 +408,46 @@ fn notes(after: &Ticket, round: u32) -> Option<Sentence> {
     if lines.len() > NOTES_SHOWN_MAX {
         text = format!("{text} and {} more", lines.len() - NOTES_SHOWN_MAX);
     }
-    let text = format!("notes, not asked of the builder (low confidence): {text}");
+    let text = format!("notes, no fix required (low confidence): {text}");
     (!lines.is_empty()).then(|| plain("notes", text))
 }
 
-/// How the findings stand after the round, leaving out what is none.
-fn evolution(line: &RoundFindings) -> Option<Sentence> {
-    let counts = RoundFindings::HEAD.iter().zip(line.cells()).skip(1);
+/// Counts the findings after the round, without counts of zero.
+fn describe_findings(line: &RoundFindings) -> Option<Sentence> {
+    let counts = RoundFindings::COLUMNS.iter().zip(line.cells()).skip(1);
     let words: Vec<String> = counts
         .filter(|(_, n)| *n > 0)
         .map(|(word, n)| format!("{n} {word}"))
         .collect();
     let text = format!("findings of round {}: {}", line.round, words.join(", "));
-    (!words.is_empty()).then(|| plain("evolution", text))
+    (!words.is_empty()).then(|| plain("findings_by_round", text))
 }
 
-fn escalation(after: &Ticket) -> Option<Sentence> {
+fn describe_escalation(after: &Ticket) -> Option<Sentence> {
     let escalation = after.escalation.as_ref()?;
     let text = format!(
         "[REVIEW-ESCALATION] {}: a person decides",
-        reason(&escalation.reason)
+        describe_reason(&escalation.reason)
     );
     Some(urgent("escalated_for_human_review", text))
 }
 
-fn done(after: &Ticket) -> Sentence {
-    let by = approved_by(after).unwrap_or_default();
+fn describe_done(after: &Ticket) -> Sentence {
+    let by = describe_approval(after).unwrap_or_default();
     good(
         "done",
-        format!("done: {by}, {}", dollars(after.spent.ticket.usd_micros)),
+        format!(
+            "done: {by}, {}",
+            format_dollars(after.spent.ticket.usd_micros)
+        ),
     )
 }
 
-/// Who approved what stands, in words; nothing where nobody has.
-pub fn approved_by(ticket: &Ticket) -> Option<String> {
+/// Describes who approved the current commit, or returns `None` if it is not approved.
+pub fn describe_approval(ticket: &Ticket) -> Option<String> {
     let approval = ticket.approval.as_ref()?;
     Some(match ticket.approver(approval) {
-        ApprovedBy::Reviewers { names, refused } => countersigned(&names, &refused),
+        ApprovedBy::Reviewers { names, refused } => describe_countersigners(&names, &refused),
         ApprovedBy::Person {
             name,
             why,
@@ -450,13 +460,13 @@ pub fn approved_by(ticket: &Ticket) -> Option<String> {
             };
             format!("accepted by {name}{over} ({why})")
         }
-        ApprovedBy::Earlier { round } => earlier(ticket, round),
+        ApprovedBy::Earlier { round } => describe_earlier_approval(ticket, round),
         ApprovedBy::NobodyAsPolicySays => "without a review, as the policy says".to_owned(),
     })
 }
 
-/// Whoever refused is never named as countersigner.
-fn countersigned(names: &[String], refused: &[String]) -> String {
+/// Describes the reviewers' approval. A reviewer that refused is never named as countersigner.
+fn describe_countersigners(names: &[String], refused: &[String]) -> String {
     let signed = format!("countersigned by {}", names.join(", "));
     let overruled = format!(
         "approved by policy, reviewer refused: {}",
@@ -470,19 +480,19 @@ fn countersigned(names: &[String], refused: &[String]) -> String {
     }
 }
 
-fn earlier(ticket: &Ticket, round: u32) -> String {
+fn describe_earlier_approval(ticket: &Ticket, round: u32) -> String {
     let mut voided = ticket.approvals_voided.iter().rev();
     let by = voided.find(|approval| approval.round == round);
     match by.map(|approval| ticket.approver(approval)) {
         Some(ApprovedBy::Reviewers { names, refused }) if names.is_empty() => {
-            let how = countersigned(&names, &refused);
+            let how = describe_countersigners(&names, &refused);
             format!("{how}, in round {round}, the same tree")
         }
         _ => format!("countersigned in round {round}, the same tree"),
     }
 }
 
-pub fn reason(reason: &Reason) -> String {
+pub fn describe_reason(reason: &Reason) -> String {
     match reason {
         Reason::RoundsUsedUp { rounds } => {
             format!("after {rounds} rounds, must-fix findings remain")
@@ -505,10 +515,10 @@ pub fn reason(reason: &Reason) -> String {
         }
         Reason::RedChecks { times } => format!("checks red {times} times in one round"),
         Reason::ForbiddenPaths { paths } => {
-            format!("twice {}", crate::advance::forbidden_sentence(paths))
+            format!("twice {}", crate::advance::describe_forbidden_paths(paths))
         }
         Reason::RedOnBase { checks } => format!("red on the base as well: {}", checks.join(", ")),
-        Reason::Conflicts { times } => format!("did not merge {times} times"),
+        Reason::Conflicts { times } => format!("could not be merged {times} times"),
         Reason::StaleTooOften { times } => format!("overtaken {times} times after approval"),
         Reason::RetriesExhausted { task, error } => {
             format!("{task} failed for good: {}", findings::one_line(error))
@@ -518,7 +528,7 @@ pub fn reason(reason: &Reason) -> String {
     }
 }
 
-fn counted(n: usize, noun: &str) -> String {
+fn count_noun(n: usize, noun: &str) -> String {
     if n == 1 {
         format!("1 {noun}")
     } else {

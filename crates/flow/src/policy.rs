@@ -3,9 +3,11 @@
 
 mod confidence;
 mod fallback;
+mod identity;
 mod limits;
 pub mod network;
 pub mod pattern;
+mod presets;
 mod seat;
 
 pub use confidence::Confidence;
@@ -18,8 +20,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use findings::{Severity, Weight};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::ticket::CheckOutcome;
 use crate::usage::Budget;
@@ -27,50 +29,82 @@ use crate::usage::Budget;
 /// No ticket has more rounds than this since its last reset, whoever asks.
 pub const ROUNDS_HARD_CAP: u32 = 5;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
+    /// Verdicts before a person is asked; 1 to 5.
     pub max_rounds: u32,
+    /// The end of a ticket after its last round.
     pub on_exhausted: OnExhausted,
+    /// Severities that block a change.
     pub must_fix: Vec<Severity>,
-    /// Findings of less confidence are notes: they hold nothing up and cost no round.
+    /// Findings with less confidence (0 to 1) are notes: shown, but they cost no round. 0 turns
+    /// this off.
     #[serde(
         default = "Confidence::before_the_key",
         skip_serializing_if = "Confidence::is_none"
     )]
     pub min_confidence: Confidence,
+    /// A rejection with only minor findings: ask the reviewer once whether it countersigns, approve
+    /// over it, or rework.
     pub minor_only: MinorOnly,
+    /// Whether agents review at all. A ticket without a review always says so.
     pub review: ReviewMode,
-    /// One seat a reviewer.
+    /// The reviewers of a change.
     pub reviewers: Vec<SeatSpec>,
+    /// Reviewers that must approve.
     pub votes: Votes,
+    /// Conditions of an approval. Each can be switched off.
     pub gates: Gates,
+    /// Dimensions that reviewers score, 0 to 100.
     pub dimensions: BTreeMap<String, Dimension>,
+    /// The lowest score that passes, by weight.
     pub minimums: Minimums,
+    /// Weights in the overall score.
     pub weights: Weights,
+    /// The lowest overall score that passes: the weighted mean of the dimensions.
     pub overall_minimum: u8,
+    /// New findings that a verifier confirms before rework is paid for.
     pub verify: VerifyNewFindings,
-    /// What one verifier refutes or is not sure of is put to a second; only what both refute goes.
+    /// A second verifier decides on findings that the first refutes or doubts.
     pub second_opinion: bool,
-    pub disposition: VerifyOpenFindings,
-    /// Every acceptance criterion must be answered with evidence, or it was no review.
+    /// When open findings of earlier rounds are verified: in parallel with the review, or before
+    /// it.
+    #[serde(alias = "disposition")]
+    pub verify_open: VerifyOpenFindings,
+    /// A review must answer every acceptance criterion with evidence, or it does not count.
     pub criteria_required: bool,
-    /// Nobody of the builder's model family judges.
+    /// No reviewer or verifier is of the builder's model family.
     pub other_family: bool,
+    /// Paths (gitignore patterns) that need attention when a change touches them.
     pub protected: Vec<String>,
+    /// Whether such a change is shown to the reviewer, or forbidden.
     pub protected_change: ProtectedChange,
-    pub leftovers: UncommittedChanges,
+    /// Treatment of changes that the builder did not commit.
+    #[serde(alias = "leftovers")]
+    pub uncommitted: UncommittedChanges,
+    /// The way an approved commit lands.
     pub land: Land,
-    pub dependants_start: StartDependents,
+    /// When dependent tickets start.
+    #[serde(alias = "dependants_start")]
+    pub start_dependents: StartDependents,
+    /// Treatment of a check that also fails without the change.
     pub red_on_base: RedOnBase,
-    pub isolation: SandboxMode,
+    /// Agents and checks run in a sandbox, or at your own risk without one.
+    #[serde(alias = "isolation")]
+    pub sandbox: SandboxMode,
+    /// Hosts that runs can reach, by role: on, off, provider (only the model provider) or a list of
+    /// hosts.
     pub network: Networks,
-    /// Dot files (patterns) that a reviewer's checkout has as the change has them, and not as the
-    /// base has them.
+    /// Dot files (patterns) that a reviewer sees as the change has them, not as the base branch has
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ordinary_dot_files: Vec<String>,
+    /// Limits other than rounds: tries, times and sizes.
     pub limits: Limits,
+    /// Hard caps. At a cap, work stops and a person is asked.
     pub budget: Budget,
+    /// Agents that take over when another cannot work, by role.
     #[serde(skip_serializing_if = "Fallback::is_empty")]
     pub fallback: Fallback,
 }
@@ -93,40 +127,22 @@ impl Default for Policy {
             overall_minimum: 75,
             verify: VerifyNewFindings::Disputed,
             second_opinion: false,
-            disposition: VerifyOpenFindings::Beside,
+            verify_open: VerifyOpenFindings::InParallel,
             criteria_required: false,
             other_family: false,
             protected: Vec::new(),
             protected_change: ProtectedChange::Show,
-            leftovers: UncommittedChanges::Commit,
+            uncommitted: UncommittedChanges::Commit,
             land: Land::Merge,
-            dependants_start: StartDependents::Done,
+            start_dependents: StartDependents::Done,
             red_on_base: RedOnBase::Escalate,
-            isolation: SandboxMode::Enforced,
+            sandbox: SandboxMode::Enforced,
             network: Networks::default(),
             ordinary_dot_files: Vec::new(),
             limits: Limits::default(),
             budget: Budget::default(),
             fallback: Fallback::default(),
         }
-    }
-}
-
-/// For a change of some size; a few lines are seen whole by one.
-fn second_look() -> SeatSpec {
-    SeatSpec {
-        name: "second-look".to_owned(),
-        confirms: true,
-        lines_min: 20,
-        ..SeatSpec::default()
-    }
-}
-
-fn lens(name: &str) -> SeatSpec {
-    SeatSpec {
-        name: name.to_owned(),
-        lens: Some(name.to_owned()),
-        ..SeatSpec::default()
     }
 }
 
@@ -153,15 +169,15 @@ fn standard_dimensions() -> BTreeMap<String, Dimension> {
     .collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
     Escalate,
     Fail,
 }
 
-/// What a rejection comes to that names only minor findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The consequence of a rejection with only minor findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MinorOnly {
     /// The reviewer is asked once whether it countersigns with the findings as follow-ups.
@@ -171,7 +187,7 @@ pub enum MinorOnly {
     Rework,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewMode {
     Agents,
@@ -179,7 +195,7 @@ pub enum ReviewMode {
     None,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Votes {
     All,
@@ -188,18 +204,24 @@ pub enum Votes {
 }
 
 /// Each gate can be switched off; none is by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "six independent switches, named as people say them"
 )]
 pub struct Gates {
+    /// Enough reviewers approve.
     pub reviewer_approves: bool,
+    /// No must-fix finding is open.
     pub no_open_must_fix: bool,
+    /// No blocking issue is open.
     pub no_blocking_issue: bool,
+    /// Every dimension reaches its minimum.
     pub dimension_minimums: bool,
+    /// The overall score reaches `overall_minimum`.
     pub overall_score: bool,
+    /// The checks are green on this commit.
     pub checks_green: bool,
 }
 
@@ -216,20 +238,24 @@ impl Default for Gates {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
+    /// The weight of the dimension.
     pub weight: Weight,
-    /// Takes the place of the weight's own minimum.
+    /// Replaces the minimum of its weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Minimums {
+    /// For critical dimensions.
     pub critical: Option<u8>,
+    /// For important dimensions.
     pub important: Option<u8>,
+    /// For moderate dimensions.
     pub moderate: Option<u8>,
 }
 
@@ -243,11 +269,14 @@ impl Default for Minimums {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weights {
+    /// Weight of critical dimensions.
     pub critical: u32,
+    /// Weight of important dimensions.
     pub important: u32,
+    /// Weight of moderate dimensions.
     pub moderate: u32,
 }
 
@@ -261,9 +290,9 @@ impl Default for Weights {
     }
 }
 
-/// Which new findings are put to a verifier before rework is paid for. The disposition of open
-/// must-fix findings runs always.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// New findings that a verifier confirms before rework is paid for. Open must-fix findings of
+/// earlier rounds are always verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyNewFindings {
     MustFix,
@@ -271,32 +300,34 @@ pub enum VerifyNewFindings {
     Never,
 }
 
-/// When a verifier looks at what earlier rounds left open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// When a verifier looks at the open findings of earlier rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum VerifyOpenFindings {
-    /// While the reviewers read.
-    Beside,
-    /// Before them: what was not fixed goes back without a review, and without a round.
-    First,
+    /// In parallel with the review.
+    #[serde(alias = "beside")]
+    InParallel,
+    /// Before the review. Unfixed findings go back without a review, and cost no round.
+    #[serde(alias = "first")]
+    BeforeReview,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProtectedChange {
     Show,
     Forbid,
 }
 
-/// What becomes of changes that the builder left uncommitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Treatment of changes that the builder left uncommitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UncommittedChanges {
     Commit,
     Refuse,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Land {
     /// The proven branch stays where it is.
@@ -305,14 +336,14 @@ pub enum Land {
     Queue,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartDependents {
     Done,
     Approved,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RedOnBase {
     /// A person decides.
@@ -321,83 +352,18 @@ pub enum RedOnBase {
     Tolerate,
 }
 
-/// What keeps agents from what is not their business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Confinement of agents and checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// The operating system; where it cannot, nothing runs.
+    /// Every run is in a sandbox of the operating system; without one, nothing runs.
     Enforced,
-    /// Nothing: what a reviewer changed is found out afterwards.
-    Manifest,
+    /// No sandbox. The manifest shows afterwards what a reviewer changed.
+    #[serde(alias = "manifest")]
+    Off,
 }
 
 impl Policy {
-    /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: [&'static str; 8] = [
-        "standard",
-        "second-look",
-        "careful",
-        "sergeant",
-        "queue",
-        "scored",
-        "supervisor",
-        "story",
-    ];
-
-    /// A named set of limits: `sergeant` is seed 000, `queue` 001, `scored` 002, `supervisor`
-    /// 003 (three reworks, so four reviews), `story` 004. `careful` is our own: three pairs of
-    /// eyes at once, and nothing comes or goes on one verifier's word. `second-look` is between
-    /// that and the standard: what one reviewer would let through another reads before it is.
-    pub fn preset(name: &str) -> Option<Self> {
-        let standard = Self::default();
-        Some(match name {
-            "standard" | "queue" => standard,
-            "second-look" => Self {
-                reviewers: vec![SeatSpec::default(), second_look()],
-                verify: VerifyNewFindings::MustFix,
-                disposition: VerifyOpenFindings::First,
-                ..standard
-            },
-            "careful" => Self {
-                reviewers: ["correctness", "requirements", "tests"].map(lens).to_vec(),
-                verify: VerifyNewFindings::MustFix,
-                second_opinion: true,
-                disposition: VerifyOpenFindings::First,
-                ..standard
-            },
-            "sergeant" => Self {
-                minor_only: MinorOnly::Rework,
-                ..standard
-            },
-            "scored" => Self {
-                on_exhausted: OnExhausted::Fail,
-                limits: Limits {
-                    review_secs: 120,
-                    ..standard.limits
-                },
-                ..standard
-            },
-            "supervisor" => Self {
-                max_rounds: 4,
-                ..standard
-            },
-            "story" => Self {
-                land: Land::Branch,
-                ..standard
-            },
-            _ => return None,
-        })
-    }
-
-    /// A short name made of the content: two equal policies have the same one.
-    pub fn id(&self) -> String {
-        let text = serde_json::to_string(self).unwrap_or_default();
-        Sha256::digest(text)
-            .iter()
-            .take(6)
-            .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
-    }
-
     /// Whether a check that came out so holds nothing up.
     pub fn accepts(&self, outcome: CheckOutcome) -> bool {
         outcome.is_green()
@@ -429,7 +395,7 @@ impl Policy {
         }
     }
 
-    /// What is impossible in it, each with what to write instead.
+    /// Lists impossible values, each with what to write instead.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.panel_problems(&mut found);
@@ -442,7 +408,7 @@ impl Policy {
 
     fn panel_problems(&self, found: &mut Vec<String>) {
         let most = u64::from(ROUNDS_HARD_CAP);
-        within(found, "max_rounds", self.max_rounds, 1..=most);
+        check_range(found, "max_rounds", self.max_rounds, 1..=most);
         if self.review == ReviewMode::Agents && self.reviewers.is_empty() {
             let text = "reviewers is empty: name at least one, or set review = \"none\"";
             found.push(text.to_owned());
@@ -473,7 +439,10 @@ impl Policy {
     /// Whatever the change, somebody must look at the whole of it, in every round.
     fn seat_problems(&self, found: &mut Vec<String>) {
         let in_round = |round: u32| {
-            let mut seats = self.reviewers.iter().filter(|seat| seat.is_whole_agent());
+            let mut seats = self
+                .reviewers
+                .iter()
+                .filter(|seat| seat.is_unconditional_but_for_rounds());
             seats.any(|seat| {
                 round >= seat.from_round && seat.until_round.is_none_or(|last| round <= last)
             })
@@ -510,7 +479,7 @@ impl Policy {
 
     fn score_problems(&self, found: &mut Vec<String>) {
         let mut percent = |name: &str, value: Option<u8>| {
-            within(found, name, value.unwrap_or(0), 0..=100);
+            check_range(found, name, value.unwrap_or(0), 0..=100);
         };
         percent("overall_minimum", Some(self.overall_minimum));
         percent("minimums.critical", self.minimums.critical);
@@ -525,7 +494,7 @@ impl Policy {
             ("weights.moderate", self.weights.moderate),
         ];
         for (name, value) in weights {
-            within(found, name, value, 0..=1_000);
+            check_range(found, name, value, 0..=1_000);
         }
         if weights.iter().all(|(_, value)| *value == 0) {
             found.push("weights are all 0: at least one must count".to_owned());
@@ -533,7 +502,12 @@ impl Policy {
     }
 }
 
-fn within(found: &mut Vec<String>, name: &str, value: impl Into<u64>, range: RangeInclusive<u64>) {
+fn check_range(
+    found: &mut Vec<String>,
+    name: &str,
+    value: impl Into<u64>,
+    range: RangeInclusive<u64>,
+) {
     let value = value.into();
     if !range.contains(&value) {
         let (least, most) = (range.start(), range.end());

@@ -1,5 +1,5 @@
-//! How well the loop works, in numbers for those who watch from afar: who is sent back how often,
-//! what is found and what becomes of it, how long rounds take.
+//! Metrics of the loop: rejections by builder and reviewer, findings by outcome, durations of
+//! rounds, and costs.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::ledger::FindingStatus;
 use crate::ticket::{Round, Stage, Ticket};
 use crate::usage::Usage;
 
-/// Upper ends of the buckets that rounds are counted in, in milliseconds.
-pub const ROUNDS_MS: &[u64] = &[
+/// Upper bounds of the histogram buckets for rounds, in milliseconds.
+pub const ROUND_BUCKETS_MS: &[u64] = &[
     10_000, 30_000, 60_000, 300_000, 900_000, 1_800_000, 3_600_000, 14_400_000,
 ];
-/// Those that waits for a worker are counted in.
-pub const WAITS_MS: &[u64] = &[
+/// Upper bounds of the histogram buckets for waits for a worker, in milliseconds.
+pub const WAIT_BUCKETS_MS: &[u64] = &[
     10, 50, 100, 500, 1000, 5000, 30_000, 60_000, 300_000, 1_800_000, 14_400_000,
 ];
 
-/// Of one ticket or of many: sums, so that what many come to is what each came to, added up.
+/// Metrics of one ticket or of many. All are sums, so that those of several tickets can be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QualityMetrics {
-    /// Tickets by how many rounds they took to their approval.
+    /// Number of tickets by rounds until the approval.
     pub rounds_to_approval: BTreeMap<u32, u64>,
-    /// Rounds with a verdict, by who built any part of the change.
+    /// Verdicts of rounds, by each author of the change.
     pub built: BTreeMap<String, VerdictCounts>,
-    /// Reviews with a word, by who gave it.
+    /// Verdicts of reviews, by reviewer.
     pub reviewed: BTreeMap<String, VerdictCounts>,
-    /// Findings by severity and by what became of them.
+    /// Findings by severity and status.
     pub findings: BTreeMap<(&'static str, &'static str), u64>,
     pub rounds: DurationHistogram,
     pub spent: Usage,
-    /// Tickets that cost anything.
+    /// Number of tickets that cost anything.
     pub paid: u64,
-    /// Changes that landed.
+    /// Number of changes that landed.
     pub landed: u64,
 }
 
@@ -58,10 +58,10 @@ impl VerdictCounts {
     }
 }
 
-/// How long things took, by bucket.
+/// A histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
-    /// How many took no longer than each bucket's end; empty where nothing was counted.
+    /// Number of durations up to each bucket's upper bound. Empty if nothing was counted.
     pub within: Vec<u64>,
     pub count: u64,
     pub sum_ms: u64,
@@ -89,9 +89,9 @@ impl DurationHistogram {
 }
 
 impl QualityMetrics {
-    pub fn of(ticket: &Ticket) -> Self {
+    pub fn from_ticket(ticket: &Ticket) -> Self {
         let mut all = Self::default();
-        all.take(ticket);
+        all.add_ticket(ticket);
         all
     }
 
@@ -104,12 +104,12 @@ impl QualityMetrics {
             (&mut self.reviewed, &other.reviewed),
         ];
         for (ours, theirs) in &mut verdicts {
-            for (who, count) in *theirs {
-                ours.entry(who.clone()).or_default().add(*count);
+            for (name, count) in *theirs {
+                ours.entry(name.clone()).or_default().add(*count);
             }
         }
-        for (which, count) in &other.findings {
-            *self.findings.entry(*which).or_default() += count;
+        for (kind, count) in &other.findings {
+            *self.findings.entry(*kind).or_default() += count;
         }
         self.rounds.add(&other.rounds);
         self.spent = self.spent.plus(other.spent);
@@ -117,19 +117,19 @@ impl QualityMetrics {
         self.landed += other.landed;
     }
 
-    /// Millionths of a dollar for each ticket that cost anything.
+    /// Mean cost of a ticket that cost anything, in millionths of a dollar.
     pub fn usd_micros_per_ticket(&self) -> u64 {
         let each = self.spent.usd_micros.checked_div(self.paid);
         each.unwrap_or_default()
     }
 
-    /// For each change that landed, all others' cost included.
+    /// Total cost divided by the number of landed changes.
     pub fn usd_micros_per_landed(&self) -> u64 {
         let each = self.spent.usd_micros.checked_div(self.landed);
         each.unwrap_or_default()
     }
 
-    fn take(&mut self, ticket: &Ticket) {
+    fn add_ticket(&mut self, ticket: &Ticket) {
         self.spent = ticket.spent.ticket;
         self.paid = u64::from(self.spent != Usage::default());
         self.landed = u64::from(ticket.stage == Stage::Done);
@@ -141,20 +141,20 @@ impl QualityMetrics {
                 let built = self.built.entry(findings::one_line(name)).or_default();
                 built.count(round.verdict.approved);
             }
-            self.take_round(round);
+            self.add_round(round);
         }
         for entry in &ticket.ledger.entries {
             if entry.status != FindingStatus::Duplicate {
-                let which = (entry.severity().word(), entry.status.word());
-                *self.findings.entry(which).or_default() += 1;
+                let kind = (entry.severity().word(), entry.status.as_str());
+                *self.findings.entry(kind).or_default() += 1;
             }
         }
     }
 
-    fn take_round(&mut self, round: &Round) {
+    fn add_round(&mut self, round: &Round) {
         let took_ms = round.decided_at.0 - round.review_started_at.0;
         let took_ms = u64::try_from(took_ms).unwrap_or_default();
-        self.rounds.count(took_ms, ROUNDS_MS);
+        self.rounds.count(took_ms, ROUND_BUCKETS_MS);
         for answer in round.seats.iter().filter_map(|seat| seat.answer.as_ref()) {
             let approved = match answer.claim {
                 ReviewClaim::Approved => true,
@@ -173,25 +173,25 @@ mod tests {
 
     #[test]
     fn what_took_long_is_in_the_wide_buckets_only() {
-        let mut spread = DurationHistogram::default();
+        let mut histogram = DurationHistogram::default();
         for secs in [5, 30, 61, 1_000_000] {
-            spread.count(secs * 1000, ROUNDS_MS);
+            histogram.count(secs * 1000, ROUND_BUCKETS_MS);
         }
-        assert_eq!(spread.within, [1, 2, 2, 3, 3, 3, 3, 3]);
-        assert_eq!((spread.count, spread.sum_ms), (4, 1_000_096_000));
+        assert_eq!(histogram.within, [1, 2, 2, 3, 3, 3, 3, 3]);
+        assert_eq!((histogram.count, histogram.sum_ms), (4, 1_000_096_000));
     }
 
     #[test]
     fn what_each_came_to_adds_up() {
-        let one = |who: &str, ms| {
+        let one = |name: &str, ms| {
             let mut one = QualityMetrics {
                 paid: 1,
                 landed: 1,
                 ..QualityMetrics::default()
             };
             one.spent.usd_micros = 30;
-            one.built.entry(who.to_owned()).or_default().count(true);
-            one.rounds.count(ms, ROUNDS_MS);
+            one.built.entry(name.to_owned()).or_default().count(true);
+            one.rounds.count(ms, ROUND_BUCKETS_MS);
             one
         };
         let mut all = QualityMetrics::default();

@@ -1,50 +1,50 @@
-//! Limits the events that a worker on another machine may report, and under which name. It is trusted
-//! with the jobs that it holds and with nothing else: the coordinator checks the lease that a report
-//! names, and lets [`crate::advance()`] decide as for anybody. What a person decides, what depends on
-//! other tickets, lost leases and budgets are not its to report.
+//! Limits the events that a remote worker may report, and the names it may use. It is trusted only
+//! with the jobs that it holds: the coordinator checks the lease that a report names, and
+//! [`crate::advance()`] decides as for any other report. It may not report decisions of people,
+//! dependency updates, lost leases or budgets.
 
 use crate::event::{Actor, EventKind, Lease, Role};
 use crate::usage::{Caps, Usage};
 
-/// No name is longer.
+/// Longest name of an agent.
 const NAME_MAX: usize = 200;
 
-/// No run costs more: a million dollars, a billion tokens, thirty days.
+/// Highest plausible usage of one run: a million dollars, a billion tokens, thirty days.
 const RUN_MAX: Caps = Caps {
     usd_micros: Some(1_000_000_000_000),
     tokens: Some(1_000_000_000),
     wall_secs: Some(30 * 24 * 3600),
 };
 
-/// Why a worker that is elsewhere is not heard.
+/// Reason why a report of a remote worker is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Barred {
-    #[error("a worker that is elsewhere reports on the jobs it holds; {event} is not its to say")]
+pub enum ReportDenied {
+    #[error("a remote worker reports only on jobs that it holds; it may not report {event}")]
     NotAWorkers { event: &'static str },
-    #[error("{event} names no lease, so it cannot be compared with the claim it belongs to")]
+    #[error("{event} names no lease, so it cannot be matched with a claim")]
     NamesNoLease { event: &'static str },
-    #[error("a worker that is elsewhere speaks for its agents and not in the role {}", role.word())]
-    WrongVoice { role: Role },
-    #[error("the name {name:?} is none that an agent of a worker can have")]
+    #[error("a remote worker reports for its agents and checks, not in the role {}", role.as_str())]
+    WrongRole { role: Role },
+    #[error("{name:?} is not a valid name for an agent of a worker")]
     BadName { name: String },
     #[error(
-        "an agent of a worker stands for itself, and {agent} says that it stands for {principal}"
+        "an agent of a worker is its own principal, but {agent} names the principal {principal}"
     )]
-    StandsForAnother { agent: String, principal: String },
-    #[error("no run costs so much: {limit}")]
-    TooDear { limit: String },
+    OtherPrincipal { agent: String, principal: String },
+    #[error("the reported usage of one run is not plausible: {limit}")]
+    ImplausibleUsage { limit: String },
 }
 
-/// What a run is said to have cost can be true.
-pub fn price(usage: Usage) -> Result<(), Barred> {
+/// Checks that the reported usage of a run is plausible.
+pub fn check_usage(usage: Usage) -> Result<(), ReportDenied> {
     match RUN_MAX.reached_by(usage) {
         None => Ok(()),
-        Some(limit) => Err(Barred::TooDear { limit }),
+        Some(limit) => Err(ReportDenied::ImplausibleUsage { limit }),
     }
 }
 
-/// The lease that a report rests on; the reporter must hold it.
-pub fn lease_of(what: &EventKind) -> Result<Lease, Barred> {
+/// Returns the lease that a report names. The reporter must hold it.
+pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
     match what {
         EventKind::Started { lease }
         | EventKind::Submitted { lease, .. }
@@ -60,9 +60,9 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, Barred> {
             lease: Some(lease), ..
         } => Ok(*lease),
         EventKind::WentStale { lease: None, .. } => {
-            Err(Barred::NamesNoLease { event: what.name() })
+            Err(ReportDenied::NamesNoLease { event: what.name() })
         }
-        // Whoever keeps the tickets sees these for itself when a worker claims.
+        // The coordinator detects the first three itself when a worker claims.
         EventKind::LeaseLost { .. }
         | EventKind::BudgetReached { .. }
         | EventKind::AgentOut { .. }
@@ -76,33 +76,33 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, Barred> {
         | EventKind::Waived { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
-        | EventKind::Cancelled { .. } => Err(Barred::NotAWorkers { event: what.name() }),
+        | EventKind::Cancelled { .. } => Err(ReportDenied::NotAWorkers { event: what.name() }),
     }
 }
 
-/// In whose name it is recorded: an agent's that the worker has started, or the house's.
-pub fn voice(by: &Actor) -> Result<Actor, Barred> {
+/// Returns the actor to record: an agent that the worker started, or Countersign itself.
+pub fn recorded_actor(by: &Actor) -> Result<Actor, ReportDenied> {
     match by.role {
-        Role::Human | Role::Admin => Err(Barred::WrongVoice { role: by.role }),
-        Role::Service => Ok(Actor::house()),
+        Role::Human | Role::Admin => Err(ReportDenied::WrongRole { role: by.role }),
+        Role::Service => Ok(Actor::system()),
         Role::Builder | Role::Reviewer | Role::Verifier => of_agent(by),
     }
 }
 
-/// An agent that the worker has started stands for itself, whatever it is called.
-fn of_agent(by: &Actor) -> Result<Actor, Barred> {
+/// Checks the names of an agent that the worker started. It must be its own principal.
+fn of_agent(by: &Actor) -> Result<Actor, ReportDenied> {
     let more = by.family.iter().chain(&by.written);
     for name in std::iter::once(&by.agent).chain(more) {
         let is_plain = !name.is_empty() && findings::one_line(name) == *name;
-        if !is_plain || name.len() > NAME_MAX || *name == Actor::house().agent {
+        if !is_plain || name.len() > NAME_MAX || *name == Actor::system().agent {
             let name = name.chars().take(NAME_MAX).collect();
-            return Err(Barred::BadName { name });
+            return Err(ReportDenied::BadName { name });
         }
     }
     if by.principal != by.agent {
         let principal = by.principal.chars().take(NAME_MAX).collect();
         let agent = by.agent.clone();
-        return Err(Barred::StandsForAnother { agent, principal });
+        return Err(ReportDenied::OtherPrincipal { agent, principal });
     }
     Ok(by.clone())
 }
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn a_worker_speaks_for_its_agents_and_for_the_house_and_for_nobody_else() {
         for role in Role::ALL {
-            let heard = voice(&Actor::new("bea", role));
+            let actor = recorded_actor(&Actor::new("bea", role));
             match role {
-                Role::Human | Role::Admin => assert!(heard.is_err()),
-                Role::Service => assert_eq!(heard, Ok(Actor::house())),
+                Role::Human | Role::Admin => assert!(actor.is_err()),
+                Role::Service => assert_eq!(actor, Ok(Actor::system())),
                 Role::Builder | Role::Reviewer | Role::Verifier => {
-                    assert_eq!(heard, Ok(Actor::new("bea", role)));
+                    assert_eq!(actor, Ok(Actor::new("bea", role)));
                 }
             }
         }
@@ -131,9 +131,9 @@ mod tests {
             usd_micros,
             ..Usage::default()
         };
-        assert_eq!(price(Usage::default()), Ok(()));
-        assert_eq!(price(dear(999_000_000)), Ok(()));
-        assert!(price(dear(u64::MAX)).is_err());
+        assert_eq!(check_usage(Usage::default()), Ok(()));
+        assert_eq!(check_usage(dear(999_000_000)), Ok(()));
+        assert!(check_usage(dear(u64::MAX)).is_err());
     }
 
     #[test]
@@ -143,8 +143,8 @@ mod tests {
             ..Actor::new("bea", Role::Reviewer)
         };
         assert!(matches!(
-            voice(&other),
-            Err(Barred::StandsForAnother { .. })
+            recorded_actor(&other),
+            Err(ReportDenied::OtherPrincipal { .. })
         ));
         let long = "x".repeat(NAME_MAX + 1);
         for name in [
@@ -156,8 +156,11 @@ mod tests {
             "\u{202e}aeb",
             &long,
         ] {
-            let named = voice(&Actor::new(name, Role::Builder));
-            assert!(matches!(named, Err(Barred::BadName { .. })), "{name:?}");
+            let actor = recorded_actor(&Actor::new(name, Role::Builder));
+            assert!(
+                matches!(actor, Err(ReportDenied::BadName { .. })),
+                "{name:?}"
+            );
         }
     }
 }

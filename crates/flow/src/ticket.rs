@@ -1,4 +1,4 @@
-//! The ticket: a wanted change and all that has been decided about it so far.
+//! The ticket: a wanted change and everything decided about it so far.
 
 mod counts;
 mod reason;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::job::OpenJob;
-pub use crate::label::{InvalidLabel, label};
+pub use crate::label::{InvalidLabel, parse_label};
 use crate::ledger::Ledger;
 use crate::policy::{Policy, StartDependents};
 pub use crate::time::Time;
@@ -22,7 +22,7 @@ pub use counts::Counts;
 pub use reason::Reason;
 pub use refusal::Refusal;
 
-/// A ticket's name: the user's own where given, always fit to be part of a git ref.
+/// Name of a ticket, chosen by the user or generated. It is always valid as part of a git ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TicketId(String);
@@ -77,7 +77,7 @@ impl From<TicketId> for String {
 )]
 pub struct InvalidTicketId(pub String);
 
-/// Where a ticket stands.
+/// Stage of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -123,12 +123,12 @@ impl Stage {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
-    /// A job of it waits for a worker, or is in one's hands.
-    pub fn is_at_work(self) -> bool {
+    /// Whether a job waits for a worker or is running.
+    pub fn is_active(self) -> bool {
         !self.is_terminal() && !matches!(self, Self::Pending | Self::Escalated | Self::Blocked)
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Queued => "queued",
@@ -149,11 +149,11 @@ impl Stage {
 
 impl fmt::Display for Stage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.word())
+        out.write_str(self.as_str())
     }
 }
 
-/// What is wanted. Written by a person or a program, never changed by an agent.
+/// The request, written by a person or a program. No agent changes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spec {
@@ -163,10 +163,10 @@ pub struct Spec {
     /// Higher goes first.
     pub priority: i32,
     pub depends_on: BTreeSet<TicketId>,
-    /// 001's free type: implementation, review, fix, …
+    /// Free-form type of the task file: implementation, review, fix, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The epic's failure hangs on this one.
+    /// The epic stops if this ticket fails.
     pub critical: bool,
     /// Paths of tests that the change must leave alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -192,7 +192,7 @@ impl Default for Spec {
     }
 }
 
-/// Where a ticket comes from and belongs.
+/// Origin of a ticket: its epic, repository, branches and links to other systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TicketContext {
@@ -211,23 +211,23 @@ pub struct TicketContext {
     pub github_repo: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pr_number: Option<u64>,
-    /// What the epic demands of every ticket; shown to builder and reviewer alike.
+    /// Demands of the epic on every ticket, shown to builder and reviewer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub coordination: Vec<String>,
-    /// Labels (`gpu=yes`) that a worker must have to take up anything of it.
+    /// Labels (`gpu=yes`) that a worker must have to claim a job of this ticket.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub needs: BTreeSet<String>,
-    /// Where other machines get the repository from, and put what they made of it.
+    /// Git remote from which workers on other machines fetch, and to which they push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
-    /// Fields of somebody's format that we do not know: kept, and written back.
+    /// Unknown fields of an imported file. They are kept and written back.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Value>,
 }
 
 impl TicketContext {
-    /// Whether a worker with these labels may take it up.
-    pub fn suits(&self, labels: &BTreeSet<String>) -> bool {
+    /// Whether a worker with these labels may claim a job of this ticket.
+    pub fn matches_labels(&self, labels: &BTreeSet<String>) -> bool {
         self.needs.is_subset(labels)
     }
 }
@@ -235,7 +235,7 @@ impl TicketContext {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     pub id: TicketId,
-    /// How many events made it what it is.
+    /// Number of events applied so far.
     pub version: u64,
     pub stage: Stage,
     pub spec: Spec,
@@ -245,48 +245,48 @@ pub struct Ticket {
     pub waits_for: BTreeSet<TicketId>,
     /// Dependencies that cannot be met, and why.
     pub broken: BTreeMap<TicketId, String>,
-    /// Jobs that have been ordered and have not ended.
+    /// Jobs that were ordered and have not ended.
     pub jobs: Vec<OpenJob>,
     pub jobs_ordered: u32,
-    /// The round at work, from 1; it only grows.
+    /// Current round, counted from 1. It never decreases.
     pub round: u32,
     pub counts: Counts,
     pub submission: Option<Submission>,
     pub checks: Option<Checks>,
     pub seats: Vec<Seat>,
     pub review_started_at: Time,
-    /// The round's new must-fix findings have been put to the verifier.
+    /// The round's new must-fix findings were already sent to a verifier.
     pub verified_new: bool,
     pub ledger: Ledger,
-    /// What the last round came to, in the builder's eyes: what it has to answer now.
+    /// Reason for the current rework, which the builder has to resolve.
     pub setback: Option<ReworkReason>,
     pub rounds: Vec<Round>,
     pub approval: Option<Approval>,
-    /// Approvals that a new commit voided; an identical tree may use one again.
+    /// Approvals that a new commit voided. An identical tree can reuse one.
     pub approvals_voided: Vec<Approval>,
     /// Principals that built or committed any part of the range.
     pub authors: BTreeSet<String>,
-    /// The model families of those who built, as far as they are known.
+    /// Known model families of the builders.
     #[serde(default)]
     pub families: BTreeSet<String>,
-    /// Those who built, as they are written in the policy or on the command line.
+    /// Builders, as the policy or the command line writes them.
     #[serde(default)]
     pub builders: BTreeSet<String>,
     pub spent: TicketUsage,
-    /// Raised by a person for this ticket; takes the policy's place.
+    /// Budget set by a person for this ticket. It replaces the policy's.
     pub budget: Option<Budget>,
     pub assigned: Assignees,
     pub escalation: Option<Escalation>,
     pub blocked: Option<BlockedReason>,
     pub landed: Option<LandedCommit>,
-    /// Why it failed or was cancelled.
+    /// Reason for the failure or the cancellation.
     pub ended: Option<String>,
 }
 
 impl Ticket {
-    /// What this ticket is to those that depend on it: met, impossible (and why), or not yet.
+    /// State of this ticket as a dependency: met, failed (with the reason), or not decided yet.
     pub fn as_dependency(&self, policy: &Policy) -> Option<Result<(), String>> {
-        let early = policy.dependants_start == StartDependents::Approved;
+        let early = policy.start_dependents == StartDependents::Approved;
         match self.stage {
             Stage::Done => Some(Ok(())),
             Stage::Approved | Stage::Merging if early => Some(Ok(())),
@@ -311,8 +311,8 @@ impl Ticket {
         }
     }
 
-    /// Whom or what it waits for, in words.
-    pub fn waits(&self) -> String {
+    /// Describes what the ticket waits for, to follow the word "waits".
+    pub fn describe_wait(&self) -> String {
         match self.stage {
             Stage::Pending => {
                 let names: Vec<&str> = self.waits_for.iter().map(TicketId::as_str).collect();
@@ -338,23 +338,23 @@ impl Ticket {
             | Stage::Merging => {
                 let jobs = self.jobs.iter().map(|job| match &job.holder {
                     Some(holder) => format!("{} by {holder}", job.task.word()),
-                    None => format!("{} (nobody has it)", job.task.word()),
+                    None => format!("{} (not claimed)", job.task.word()),
                 });
                 format!("for {}", jobs.collect::<Vec<_>>().join(", "))
             }
         }
     }
 
-    /// Nothing goes on until a person does something.
+    /// Whether nothing happens until a person acts.
     pub fn needs_person(&self) -> bool {
         matches!(self.stage, Stage::Escalated) || self.blocked.is_some()
     }
 }
 
-/// The edition of the rules by which a submission is described and judged today.
+/// Current edition of the rules that describe and judge a submission.
 pub const EDITION: u32 = 1;
 
-/// An exact commit, put forward by a builder or a person.
+/// An exact commit, submitted by a builder or a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Submission {
@@ -364,32 +364,32 @@ pub struct Submission {
     /// The merge base with the base branch, and its tree.
     pub base: String,
     pub base_tree: String,
-    /// A hash of the range's diff: the same change on another base has the same one.
+    /// Hash of the range's diff. The same change on another base has the same hash.
     pub diff_id: String,
     /// Principals and committers of the range.
     pub authors: BTreeSet<String>,
-    /// Names on commits of the range that are not those of whoever was at work; nobody proved them.
+    /// Names on commits of the range other than the builder's. They are not proven.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signed_as: Vec<String>,
     pub files: Vec<String>,
-    /// Added and removed together.
+    /// Sum of added and removed lines.
     pub lines_changed: u32,
     /// Protected paths and agent configuration that the change touches.
     pub protected: Vec<String>,
-    /// Where the change put lines, seen from the merge base.
+    /// Lines that the change wrote, relative to the merge base.
     pub touched: findings::LineMap,
-    /// Where the lines of the last submission went; empty in the first round.
+    /// New positions of the last submission's lines. It is empty in the first round.
     pub moved: findings::LineMap,
-    /// The builder's word on each acceptance criterion.
+    /// The builder's claim on each acceptance criterion.
     pub claims: Vec<findings::CriterionAnswer>,
     pub summary: String,
-    /// Which rules it is judged by, so that stored tickets replay as they were decided. 0: a
-    /// forbidden path counted as a red check, and reviewers' `paths` were not read as git does.
+    /// Rules to judge it by, so that stored tickets replay as they were decided. In edition 0 a
+    /// forbidden path counted as a red check, and reviewers' `paths` were not read like git's.
     #[serde(skip_serializing_if = "counts::is_zero")]
     pub edition: u32,
 }
 
-/// The checks' results on one commit.
+/// Results of the checks on one commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checks {
     pub commit: String,
@@ -411,11 +411,11 @@ pub struct CheckResult {
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed,
-    /// Passed at the second try on the same commit.
+    /// It passed at the second try on the same commit.
     Flaky,
     Failed,
     TimedOut,
-    /// Fails on the base as well: not of this change's making.
+    /// It fails on the base as well, so the change did not cause it.
     RedOnBase,
 }
 
@@ -425,42 +425,42 @@ impl CheckOutcome {
     }
 }
 
-/// A reviewer's place at the table, for one round.
+/// One reviewer of the panel, for one round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     pub name: String,
     pub attempts: u32,
-    /// What it names counts; it has no vote.
+    /// A linter has no vote, but its findings count.
     #[serde(default)]
     pub linter: bool,
     pub answer: Option<SeatAnswer>,
-    /// A refusal that can be put to its reviewer once more (`minor_only = "ask"`).
+    /// Refusal about which its reviewer can be asked once more (`minor_only = "ask"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
 
-/// A usable review, without its findings: those are in the ledger.
+/// A usable review without its findings, which are in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatAnswer {
     pub reviewer: String,
-    /// What it claimed last.
+    /// The reviewer's last claim.
     pub claim: ReviewClaim,
-    /// What it claimed first, where it countersigned when it was asked once more.
+    /// Its first claim, if it countersigned only when it was asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_claim: Option<ReviewClaim>,
-    /// Ledger ids of what it reported.
+    /// Ledger ids of the findings it reported.
     pub reported: BTreeSet<String>,
     pub scores: BTreeMap<String, findings::DimensionScore>,
     pub overall_score: Option<u8>,
     pub blocking_issues: u32,
     pub criteria: Vec<findings::CriterionAnswer>,
     pub notes: Option<String>,
-    /// How the reviewer was kept from writing.
+    /// Sandbox level of the review.
     pub isolation: String,
     pub remarks: Vec<String>,
 }
 
-/// What sends a ticket back to its builder.
+/// Reason why a ticket goes back to its builder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ReworkReason {
@@ -483,17 +483,17 @@ pub enum ReworkReason {
     },
 }
 
-/// A round that has had its verdict.
+/// A finished round, with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     pub number: u32,
-    /// How many rounds there could have been when it was decided (000's `max_cycles`).
+    /// Rounds allowed when it was decided.
     pub allowed: u32,
     pub commit: String,
     pub tree: String,
     #[serde(default)]
     pub base_tree: String,
-    /// What it was decided under.
+    /// Id of the policy that decided it.
     #[serde(default)]
     pub policy: String,
     pub review_started_at: Time,
@@ -504,7 +504,7 @@ pub struct Round {
     pub usage: Usage,
 }
 
-/// The countersignature: it names the exact commit and what it rests on.
+/// The countersignature. It names the exact commit, tree and base, the policy and the checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     pub commit: String,
@@ -522,9 +522,9 @@ pub struct Approval {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ApprovedBy {
     Reviewers {
-        /// Those who approved, and nobody else.
+        /// Reviewers that approved, and no others.
         names: Vec<String>,
-        /// Those whose refusal the policy overruled.
+        /// Reviewers whose refusal the policy overruled.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
     },
@@ -535,7 +535,7 @@ pub enum ApprovedBy {
     },
     /// The same tree on the same base was approved under the same policy before.
     Earlier { round: u32 },
-    /// The policy asks for no review.
+    /// The policy requires no review.
     NobodyAsPolicySays,
 }
 
@@ -545,7 +545,7 @@ pub struct TicketUsage {
     pub ticket: Usage,
 }
 
-/// Who shall do it, where a person has said so, and the session to go on in.
+/// Agents that a person chose for the ticket, and the builder's session to continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignees {
     pub builder: Option<String>,
@@ -557,7 +557,7 @@ pub struct Assignees {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalation {
     pub reason: Reason,
-    /// Where it was interrupted.
+    /// Stage in which it was interrupted.
     pub from: Stage,
     pub at: Time,
     pub evidence: String,
@@ -574,9 +574,9 @@ pub enum BlockedReason {
 pub struct LandedCommit {
     /// The approved commit, or one with the identical diff.
     pub commit: String,
-    /// The branch it is on.
+    /// Branch that has the commit.
     pub branch: String,
-    /// The branch's tip afterwards, where it was merged.
+    /// Tip of the branch after the merge, if there was one.
     pub tip: Option<String>,
 }
 

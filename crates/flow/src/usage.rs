@@ -1,12 +1,13 @@
-//! What work costs: money, tokens and time. Sums saturate; a budget is never passed by overflow.
+//! Costs of work: money, tokens and time. Sums saturate, so that no overflow gets past a budget.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run, a round or a ticket has used up.
+/// Usage of a run, a round or a ticket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Millionths of a dollar, where the agent told a price.
+    /// Millionths of a dollar. It is 0 if the agent reported no price.
     pub usd_micros: u64,
     pub tokens: u64,
     pub wall_ms: u64,
@@ -24,25 +25,89 @@ impl Usage {
 }
 
 /// Upper limits for one scope; what is `None` is not limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "WrittenCaps", into = "WrittenCaps")]
+#[schemars(with = "WrittenCaps")]
 pub struct Caps {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_micros: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_secs: Option<u64>,
 }
 
+/// Limits as files and stored policies have them: money in dollars.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct WrittenCaps {
+    /// Dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usd: Option<f64>,
+    /// The first versions stored millionths of a dollar.
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    usd_micros: Option<u64>,
+    /// Tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+    /// Seconds of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wall_secs: Option<u64>,
+}
+
+/// The most dollars that a limit can name; a float is exact to the millionth up to here.
+const USD_MAX: f64 = 1e9;
+
+impl TryFrom<WrittenCaps> for Caps {
+    type Error = String;
+
+    fn try_from(written: WrittenCaps) -> Result<Self, Self::Error> {
+        if written.usd.is_some() && written.usd_micros.is_some() {
+            return Err("usd and usd_micros say the same: keep usd".to_owned());
+        }
+        if let Some(usd) = written.usd.filter(|usd| !(0.0..=USD_MAX).contains(usd)) {
+            return Err(format!("usd = {usd}: choose 0 to {USD_MAX}"));
+        }
+        Ok(Self {
+            usd_micros: written.usd.map(micros).or(written.usd_micros),
+            tokens: written.tokens,
+            wall_secs: written.wall_secs,
+        })
+    }
+}
+
+impl From<Caps> for WrittenCaps {
+    fn from(caps: Caps) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "exact to the millionth below USD_MAX; above, a limit is no limit"
+        )]
+        let usd = |micros: u64| micros as f64 / 1e6;
+        Self {
+            usd: caps.usd_micros.map(usd),
+            usd_micros: None,
+            tokens: caps.tokens,
+            wall_secs: caps.wall_secs,
+        }
+    }
+}
+
+/// Millionths of a dollar.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded and not negative; a float that is too large saturates"
+)]
+pub fn micros(usd: f64) -> u64 {
+    (usd * 1e6).round().max(0.0) as u64
+}
+
 impl Caps {
-    /// The first limit that `used` has reached, in words.
+    /// Describes the first limit that `used` has reached.
     pub fn reached_by(self, used: Usage) -> Option<String> {
         if let Some(cap) = self.usd_micros.filter(|cap| used.usd_micros >= *cap) {
             return Some(format!(
                 "{} of {} spent",
-                dollars(used.usd_micros),
-                dollars(cap)
+                format_dollars(used.usd_micros),
+                format_dollars(cap)
             ));
         }
         if let Some(cap) = self.tokens.filter(|cap| used.tokens >= *cap) {
@@ -54,9 +119,9 @@ impl Caps {
 }
 
 impl Caps {
-    /// What remains of them; nothing, where more than all is used.
+    /// Returns the rest of each limit, or 0 if it is exceeded.
     #[must_use]
-    pub fn less(self, used: Usage) -> Self {
+    pub fn remaining_after(self, used: Usage) -> Self {
         let rest = |cap: Option<u64>, used: u64| cap.map(|cap| cap.saturating_sub(used));
         Self {
             usd_micros: rest(self.usd_micros, used.usd_micros),
@@ -67,7 +132,7 @@ impl Caps {
 
     /// The tighter of both, limit by limit.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn tighter_of(self, other: Self) -> Self {
         let tighter = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -81,16 +146,18 @@ impl Caps {
 }
 
 /// Hard limits by scope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
+    /// For one round.
     pub round: Caps,
+    /// For one ticket.
     pub ticket: Caps,
-    /// Over all tickets of one day; watched where the sums are kept, reported as an event.
+    /// For all tickets of one day (UTC).
     pub day: Caps,
 }
 
 /// `1234567` micros as `$1.23`.
-pub fn dollars(micros: u64) -> String {
+pub fn format_dollars(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }

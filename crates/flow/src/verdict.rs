@@ -1,5 +1,5 @@
-//! The verdict: computed by policy from findings, scores, votes and checks. What a reviewer
-//! claims is one input and is kept beside it; a disagreement is shown, never followed.
+//! The verdict: computed by policy from findings, scores, votes and checks. A reviewer's claim is
+//! one input. It is recorded with the verdict, and a disagreement is shown but never followed.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,21 @@ use crate::ledger::LedgerEntry;
 use crate::policy::{MinorOnly, Policy, Votes};
 use crate::ticket::{ApprovedBy, Seat, SeatAnswer, Ticket};
 
-/// Of the findings that hold a verdict up, in its own words.
+/// Most ids of open findings named in a gate's reason.
 const IDS_SHOWN_MAX: usize = 12;
 
+/// Decision on one round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub approved: bool,
-    /// Every gate that was asked, in order, with its reason.
+    /// Every gate that was evaluated, in order, with its reason.
     pub gates: Vec<Gate>,
-    /// What each reviewer claimed.
+    /// Claim of each reviewer.
     pub claims: BTreeMap<String, ReviewClaim>,
-    /// Where the claims and the verdict part.
+    /// Difference between the claims and the verdict, if there is one.
     pub disagreement: Option<String>,
     pub open_must_fix: u32,
-    /// Ledger ids that are open and hold nothing up.
+    /// Ledger ids of open findings that block nothing.
     pub follow_ups: Vec<String>,
     /// Ledger ids of open notes: findings under the policy's threshold of confidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -31,6 +32,7 @@ pub struct Verdict {
     pub overall_score: Option<u8>,
 }
 
+/// One condition of an approval, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     pub name: String,
@@ -38,8 +40,8 @@ pub struct Gate {
     pub why: String,
 }
 
-/// The verdict on the round at work.
-pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
+/// Computes the verdict on the current round.
+pub fn compute_verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     let answers: Vec<&SeatAnswer> = ticket
         .seats
         .iter()
@@ -48,35 +50,39 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     let open = ticket.ledger.open_must_fix(policy);
     let scores = mean_scores(&answers);
     let overall = overall_score(&answers, &scores, policy);
-    let on = &policy.gates;
+    let enabled = &policy.gates;
     let gates: Vec<Gate> = [
-        on.reviewer_approves.then(|| votes_gate(ticket, policy)),
-        must_fix_gate(&open, on.no_open_must_fix),
-        on.no_blocking_issue.then(|| blocking_gate(ticket)),
-        on.dimension_minimums
+        enabled
+            .reviewer_approves
+            .then(|| votes_gate(ticket, policy)),
+        must_fix_gate(&open, enabled.no_open_must_fix),
+        enabled.no_blocking_issue.then(|| blocking_gate(ticket)),
+        enabled
+            .dimension_minimums
             .then(|| minimums_gate(&scores, policy))
             .flatten(),
-        on.overall_score
+        enabled
+            .overall_score
             .then(|| overall_gate(overall, policy))
             .flatten(),
-        on.checks_green.then(|| checks_gate(ticket, policy)),
+        enabled.checks_green.then(|| checks_gate(ticket, policy)),
     ]
     .into_iter()
     .flatten()
     .collect();
-    // Where nobody has a vote the linters' word is all there is.
+    // Without voters the linters' answers decide.
     let nobody_votes = voters(ticket).next().is_none();
-    let heard = if nobody_votes {
+    let is_reviewed = if nobody_votes {
         !answers.is_empty()
     } else {
         voters(ticket).any(|seat| seat.answer.is_some())
     };
-    let approved = heard && gates.iter().all(|gate| gate.passed);
-    let claims = claims(&answers);
+    let approved = is_reviewed && gates.iter().all(|gate| gate.passed);
+    let claims = claims_by_reviewer(&answers);
     let ids = |entries: Vec<&LedgerEntry>| entries.iter().map(|entry| entry.id.clone()).collect();
     Verdict {
         approved,
-        disagreement: disagreement(approved, &claims, &gates),
+        disagreement: describe_disagreement(approved, &claims, &gates),
         open_must_fix: u32::try_from(open.len()).unwrap_or(u32::MAX),
         follow_ups: ids(ticket.ledger.follow_ups(policy)),
         notes: ids(ticket.ledger.notes()),
@@ -86,8 +92,9 @@ pub fn verdict(ticket: &Ticket, policy: &Policy) -> Verdict {
     }
 }
 
-/// What each reviewer claimed; who had several seats is remembered by what it said against.
-fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, ReviewClaim> {
+/// Returns the claim of each reviewer. For one with several seats, a claim other than an approval
+/// counts.
+fn claims_by_reviewer(answers: &[&SeatAnswer]) -> BTreeMap<String, ReviewClaim> {
     let mut claims = BTreeMap::new();
     for answer in answers {
         let claim = claims
@@ -101,47 +108,49 @@ fn claims(answers: &[&SeatAnswer]) -> BTreeMap<String, ReviewClaim> {
 }
 
 impl Verdict {
-    /// Who approved, and whose refusal the policy overruled.
+    /// Returns the reviewers that approved, and those whose refusal the policy overruled.
     pub fn approved_by(&self) -> ApprovedBy {
-        let who = |said: ReviewClaim| {
-            let named = self.claims.iter().filter(|(_, claim)| **claim == said);
-            named.map(|(name, _)| name.clone()).collect()
+        let names_with = |expected: ReviewClaim| {
+            let claims = self.claims.iter();
+            let matching = claims.filter(|(_, claim)| **claim == expected);
+            matching.map(|(name, _)| name.clone()).collect()
         };
         ApprovedBy::Reviewers {
-            names: who(ReviewClaim::Approved),
-            refused: who(ReviewClaim::ChangesRequested),
+            names: names_with(ReviewClaim::Approved),
+            refused: names_with(ReviewClaim::ChangesRequested),
         }
     }
 }
 
-/// Whether a finding by itself keeps the refusal of the reviewer that named it.
-pub(crate) fn keeps_refusal(entry: &LedgerEntry, policy: &Policy) -> bool {
+/// Whether a finding alone upholds the refusal of the reviewer that reported it.
+pub(crate) fn upholds_refusal(entry: &LedgerEntry, policy: &Policy) -> bool {
     match policy.minor_only {
-        // Whoever was asked and did not countersign stands by all that it named.
+        // A reviewer that was asked and did not countersign upholds all its findings.
         MinorOnly::Ask => true,
         MinorOnly::Approve => entry.is_must_fix(policy),
         MinorOnly::Rework => entry.is_must_fix(policy) || entry.costs_a_round(),
     }
 }
 
-/// Whether one seat's answer counts as a yes. A rejection counts as a no as long as something
-/// that it named stands. A note holds nothing up, but it does not turn a refusal into a yes.
-fn says_yes(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
+/// Whether one seat's answer counts as a yes. A refusal counts as a no while a finding behind it is
+/// open. A note blocks nothing, but it does not turn a refusal into a yes.
+fn counts_as_approval(answer: &SeatAnswer, ticket: &Ticket, policy: &Policy) -> bool {
     match answer.claim {
         ReviewClaim::Approved => true,
         ReviewClaim::Unknown => false,
         ReviewClaim::ChangesRequested => {
-            let stands = |entry: &LedgerEntry| entry.low_confidence || keeps_refusal(entry, policy);
-            let mut named = answer
+            let upholds =
+                |entry: &LedgerEntry| entry.low_confidence || upholds_refusal(entry, policy);
+            let mut reported = answer
                 .reported
                 .iter()
                 .filter_map(|id| ticket.ledger.get(id));
-            !named.any(|entry| entry.status.is_open() && stands(entry))
+            !reported.any(|entry| entry.status.is_open() && upholds(entry))
         }
     }
 }
 
-/// Linters report; they do not vote.
+/// Seats that vote. Linters report findings, but do not vote.
 fn voters(ticket: &Ticket) -> impl Iterator<Item = &Seat> {
     ticket.seats.iter().filter(|seat| !seat.linter)
 }
@@ -150,7 +159,7 @@ fn votes_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     let seats = voters(ticket).count();
     let yes = voters(ticket)
         .filter_map(|seat| seat.answer.as_ref())
-        .filter(|answer| says_yes(answer, ticket, policy))
+        .filter(|answer| counts_as_approval(answer, ticket, policy))
         .count();
     let needed = match policy.votes {
         Votes::All => seats,
@@ -164,26 +173,27 @@ fn votes_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     )
 }
 
-/// With the gate off, a critical finding blocks all the same until it is verified.
+/// Passes without open must-fix findings. A critical finding blocks even with the gate off, until
+/// it is verified.
 fn must_fix_gate(open: &[&LedgerEntry], on: bool) -> Option<Gate> {
-    let held: Vec<&str> = open
+    let blocking: Vec<&str> = open
         .iter()
         .filter(|entry| on || entry.severity() == Severity::Critical)
         .map(|entry| entry.id.as_str())
         .collect();
-    if !on && held.is_empty() {
+    if !on && blocking.is_empty() {
         return None;
     }
-    let why = if held.is_empty() {
+    let why = if blocking.is_empty() {
         "none is open".to_owned()
     } else {
-        format!("open: {}", first_few(&held))
+        format!("open: {}", list_first_ids(&blocking))
     };
-    Some(gate("no open must-fix", held.is_empty(), why))
+    Some(gate("no open must-fix", blocking.is_empty(), why))
 }
 
-/// A sentence, not a list of hundreds.
-fn first_few(ids: &[&str]) -> String {
+/// Lists the first ids, and counts the rest.
+fn list_first_ids(ids: &[&str]) -> String {
     let shown = ids.len().min(IDS_SHOWN_MAX);
     let list = ids[..shown].join(", ");
     match ids.len() - shown {
@@ -231,7 +241,7 @@ fn overall_gate(overall: Option<u8>, policy: &Policy) -> Option<Gate> {
     ))
 }
 
-/// Whether the checks on the commit that stands have nothing against it.
+/// Passes if the policy accepts every check result on the current commit.
 pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     let Some(checks) = &ticket.checks else {
         return gate(
@@ -243,7 +253,7 @@ pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     let of_this_commit = ticket
         .submission
         .as_ref()
-        .is_some_and(|put| put.commit == checks.commit);
+        .is_some_and(|submission| submission.commit == checks.commit);
     let red: Vec<&str> = checks
         .results
         .iter()
@@ -259,7 +269,7 @@ pub(crate) fn checks_gate(ticket: &Ticket, policy: &Policy) -> Gate {
     gate("checks green", of_this_commit && red.is_empty(), why)
 }
 
-/// Several reviewers' scores of one dimension count by their mean, rounded down.
+/// Returns the mean of all reviewers' scores for each dimension, rounded down.
 fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, DimensionScore> {
     let mut sums: BTreeMap<&str, (u32, u32, Option<Weight>)> = BTreeMap::new();
     for (name, score) in answers.iter().flat_map(|answer| &answer.scores) {
@@ -277,17 +287,18 @@ fn mean_scores(answers: &[&SeatAnswer]) -> BTreeMap<String, DimensionScore> {
         .collect()
 }
 
-/// The project's word on a dimension's weight goes before the reviewer's.
+/// Returns the weight of a dimension. The policy's weight takes precedence over the reviewer's.
 fn weight_of(name: &str, score: DimensionScore, policy: &Policy) -> Weight {
     policy
         .dimensions
         .get(name)
-        .map_or(score.weight.unwrap_or(Weight::Moderate), |known| {
-            known.weight
+        .map_or(score.weight.unwrap_or(Weight::Moderate), |dimension| {
+            dimension.weight
         })
 }
 
-/// The weighted mean of the dimensions; the reviewer's own number only where it gave no dimensions.
+/// Returns the weighted mean of the dimensions. Without dimensions, the lowest overall score that a
+/// reviewer gave counts.
 fn overall_score(
     answers: &[&SeatAnswer],
     scores: &BTreeMap<String, DimensionScore>,
@@ -308,7 +319,7 @@ fn overall_score(
     u8::try_from(total.checked_div(weights)?).ok()
 }
 
-fn disagreement(
+fn describe_disagreement(
     approved: bool,
     claims: &BTreeMap<String, ReviewClaim>,
     gates: &[Gate],
@@ -318,25 +329,25 @@ fn disagreement(
     } else {
         ReviewClaim::Approved
     };
-    let who: Vec<&str> = claims
+    let reviewers: Vec<&str> = claims
         .iter()
         .filter(|(_, claim)| **claim == other)
         .map(|(name, _)| name.as_str())
         .collect();
-    if who.is_empty() {
+    if reviewers.is_empty() {
         return None;
     }
-    let names = who.join(", ");
+    let names = reviewers.join(", ");
     Some(if approved {
         format!("{names} asked for changes, but named nothing that must be fixed")
     } else {
-        let held = gates
+        let failed = gates
             .iter()
             .filter(|gate| !gate.passed)
             .map(|gate| format!("{} ({})", gate.name, gate.why));
         format!(
             "{names} approved, but: {}",
-            held.collect::<Vec<_>>().join("; ")
+            failed.collect::<Vec<_>>().join("; ")
         )
     })
 }

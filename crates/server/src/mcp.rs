@@ -1,13 +1,13 @@
-//! MCP: a thin translation of `operations` for agents. Who speaks comes with the connection, never
-//! in an argument; each role sees its own tools and can call no others. It keeps no state: what an
-//! agent has in hand is a lease in the store, so any server can answer any call.
+//! MCP server: a thin translation of `operations` for agents. The identity comes with the
+//! connection, never in an argument, and each role sees and calls only its own tools. The server
+//! keeps no state: an agent's claim is a lease in the store, so any server can answer any call.
 
 pub mod bridge;
 mod prompts;
 mod reporting;
 mod resources;
+mod tool_types;
 mod tools;
-mod words;
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ use app::operations::App;
 use app::operations::identity::{self, Identity};
 use app::operations::presence::AgentPresence;
 
-/// One for all agents.
+/// MCP handler, shared by all agents.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    office: App,
+    app: App,
     router: ToolRouter<Self>,
-    /// All of them, as they are shown.
+    /// All tools with compacted schemas.
     tools: Arc<Vec<Tool>>,
-    /// Who speaks where the connection does not say: on stdio, whoever started us.
-    alone: Option<Identity>,
+    /// Identity on stdio, where the connection carries none.
+    stdio_identity: Option<Identity>,
     presence: Arc<AgentPresence>,
 }
 
@@ -48,61 +48,61 @@ another. If you do not have it, your prompt is your assignment and your answer t
 your result; these tools are for what comes up on the way: checkpoint, request_help, send_message.";
 
 impl McpServer {
-    pub fn new(office: App, alone: Option<Identity>) -> Self {
+    pub fn new(app: App, stdio_identity: Option<Identity>) -> Self {
         let router = Self::tools();
-        let shown = router.list_all().into_iter().map(shortened).collect();
+        let tools = router.list_all().into_iter().map(compact_tool).collect();
         Self {
-            office,
+            app,
             router,
-            tools: Arc::new(shown),
-            alone,
+            tools: Arc::new(tools),
+            stdio_identity,
             presence: Arc::default(),
         }
     }
 
-    /// The speaker, whom the listener has recognised, or who started us.
-    fn speaker(&self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
+    /// Returns the identity that the auth middleware has attached, or the one of stdio.
+    fn identify(&self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let recognised = parts.and_then(|parts| parts.extensions.get::<Identity>());
-        recognised
-            .or(self.alone.as_ref())
+        let authenticated = parts.and_then(|parts| parts.extensions.get::<Identity>());
+        authenticated
+            .or(self.stdio_identity.as_ref())
             .cloned()
-            .ok_or_else(|| ErrorData::invalid_request("nobody is recognised by this call", None))
+            .ok_or_else(|| ErrorData::invalid_request("the call has no identity", None))
     }
 
-    async fn write_down(&self, speaker: &Identity, tool: &str, why: &str) {
-        let body = json!({"tool": tool, "role": speaker.actor.role.word(), "why": why});
-        identity::note_refusal(&self.office, Some(speaker), body).await;
+    async fn record_refusal(&self, identity: &Identity, tool: &str, why: &str) {
+        let body = json!({"tool": tool, "role": identity.actor.role.as_str(), "why": why});
+        identity::note_refusal(&self.app, Some(identity), body).await;
     }
 
-    /// A result that is not taken: of a lease that is somebody else's by now, of another's work, or a
-    /// second one under the same claim.
-    async fn refuse_result(&self, speaker: &Identity, tool: &str, failure: Failure) -> String {
-        if failure.exit == ExitKind::Refused && !failure.on_record {
-            self.write_down(speaker, tool, &failure.message).await;
+    /// Records a refused report and returns its text: the lease has moved on, the work belongs to
+    /// another agent, or the claim already has a result.
+    async fn refuse_result(&self, identity: &Identity, tool: &str, failure: Failure) -> String {
+        if failure.exit == ExitKind::Refused && !failure.is_recorded {
+            self.record_refusal(identity, tool, &failure.message).await;
         }
-        told(failure)
+        error_text(failure)
     }
 
-    async fn refuse(&self, speaker: &Identity, tool: &str) -> CallToolResponse {
-        let role = speaker.actor.role;
-        let mut why = match tools::barred(speaker, tool) {
-            Some(barred) => barred.to_string(),
-            None => format!("the tool {tool} is not for the role {}", role.word()),
+    async fn refuse(&self, identity: &Identity, tool: &str) -> CallToolResponse {
+        let role = identity.actor.role;
+        let mut why = match tools::denial(identity, tool) {
+            Some(denied) => denied.to_string(),
+            None => format!("the tool {tool} is not for the role {}", role.as_str()),
         };
-        why.push_str("; yours are: ");
-        why.push_str(&tools::of(speaker).join(", "));
-        self.write_down(speaker, tool, &why).await;
+        why.push_str("; your tools are: ");
+        why.push_str(&tools::tools_for(identity).join(", "));
+        self.record_refusal(identity, tool, &why).await;
         CallToolResult::error(vec![ContentBlock::text(why)]).into()
     }
 }
 
 /// Serves one agent over standard input and output, until it closes them.
-pub async fn serve_stdio(office: App, speaker: Identity) -> Result<(), Failure> {
+pub async fn serve_stdio(app: App, identity: Identity) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::error(format!("the connection to the agent failed: {error}"))
     };
-    let served = McpServer::new(office, Some(speaker))
+    let served = McpServer::new(app, Some(identity))
         .serve(rmcp::transport::stdio())
         .await
         .map_err(|error| failed(&error))?;
@@ -110,8 +110,8 @@ pub async fn serve_stdio(office: App, speaker: Identity) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What an agent is told of a failure: it reads it and can act.
-fn told(failure: Failure) -> String {
+/// Renders a failure with its hints, for an agent to act on.
+fn error_text(failure: Failure) -> String {
     let mut text = failure.message;
     for hint in failure.hints {
         text.push_str("\nhint: ");
@@ -120,36 +120,50 @@ fn told(failure: Failure) -> String {
     text
 }
 
-/// What schemas say beside their meaning costs every agent's context.
-fn shortened(mut tool: Tool) -> Tool {
-    tool.input_schema = Arc::new(tidied(&tool.input_schema));
+/// Removes what adds nothing to a tool's schemas, because they cost every agent context.
+fn compact_tool(mut tool: Tool) -> Tool {
+    tool.input_schema = Arc::new(compact_root(&tool.input_schema));
     let output = tool.output_schema.as_deref();
-    tool.output_schema = output.map(|schema| Arc::new(tidied(schema)));
+    tool.output_schema = output.map(|schema| Arc::new(compact_root(schema)));
     tool
 }
 
-fn tidied(schema: &JsonObject) -> JsonObject {
+/// Leaves out the descriptions of types: the tool's and the fields' own say what they are for.
+fn compact_root(schema: &JsonObject) -> JsonObject {
+    let mut schema = compact_schema(schema);
+    schema.shift_remove("description");
+    let types = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    for definition in types.into_iter().flat_map(|types| types.values_mut()) {
+        if let Some(fields) = definition.as_object_mut() {
+            fields.shift_remove("description");
+        }
+    }
+    schema
+}
+
+fn compact_schema(schema: &JsonObject) -> JsonObject {
     let noise = |name: &str, value: &Value| match name {
         "$schema" | "format" | "title" => value.is_string(),
         "default" => value.is_null(),
         "minimum" => value == 0,
         _ => false,
     };
-    let kept = schema.iter().filter(|(name, value)| !noise(name, value));
-    kept.map(|(name, value)| (name.clone(), tidied_value(value)))
+    let fields = schema.iter().filter(|(name, value)| !noise(name, value));
+    fields
+        .map(|(name, value)| (name.clone(), compact_value(value)))
         .collect()
 }
 
-fn tidied_value(value: &Value) -> Value {
+fn compact_value(value: &Value) -> Value {
     match value {
-        Value::Object(fields) => Value::Object(tidied(fields)),
-        Value::Array(items) => items.iter().map(tidied_value).collect(),
+        Value::Object(fields) => Value::Object(compact_schema(fields)),
+        Value::Array(items) => items.iter().map(compact_value).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
-fn mine(speaker: &Identity, tool: &Tool) -> bool {
-    tools::of(speaker).contains(&tool.name.as_ref())
+fn may_use(identity: &Identity, tool: &Tool) -> bool {
+    tools::tools_for(identity).contains(&tool.name.as_ref())
 }
 
 impl ServerHandler for McpServer {
@@ -170,9 +184,9 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let speaker = self.speaker(&context)?;
-        let ours = self.tools.iter().filter(|tool| mine(&speaker, tool));
-        Ok(ListToolsResult::with_all_items(ours.cloned().collect()))
+        let identity = self.identify(&context)?;
+        let tools = self.tools.iter().filter(|tool| may_use(&identity, tool));
+        Ok(ListToolsResult::with_all_items(tools.cloned().collect()))
     }
 
     async fn call_tool(
@@ -180,20 +194,20 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let speaker = self.speaker(&context)?;
+        let identity = self.identify(&context)?;
         let Some(tool) = self.router.get(&request.name) else {
             return Err(ErrorData::invalid_params(
                 format!("there is no tool {}", request.name),
                 None,
             ));
         };
-        if !mine(&speaker, tool) {
-            return Ok(self.refuse(&speaker, &request.name).await);
+        if !may_use(&identity, tool) {
+            return Ok(self.refuse(&identity, &request.name).await);
         }
-        self.presence.sign(&self.office, &speaker);
-        let (caller, tool) = (&speaker.actor.agent, &request.name);
+        self.presence.record(&self.app, &identity);
+        let (caller, tool) = (&identity.actor.agent, &request.name);
         tracing::info!(target: "request", caller, %tool, "tool called");
-        context.extensions.insert(speaker);
+        context.extensions.insert(identity);
         let call = ToolCallContext::new(self, request, context);
         self.router.call(call).await
     }
@@ -219,8 +233,8 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let speaker = self.speaker(&context)?;
-        let resources = resources::list(&self.office, &speaker).await?;
+        let identity = self.identify(&context)?;
+        let resources = resources::list(&self.app, &identity).await?;
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -239,8 +253,8 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let speaker = self.speaker(&context)?;
-        let read = resources::read(&self.office, &speaker, &request.uri).await?;
+        let identity = self.identify(&context)?;
+        let read = resources::read(&self.app, &identity, &request.uri).await?;
         Ok(read.into())
     }
 }

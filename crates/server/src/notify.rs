@@ -1,11 +1,11 @@
-//! Events out: a signed webhook, a command, a message for Slack. Each target has its own place in the
-//! log, which moves on when it has been told; so a crash loses nothing, a message that comes twice has
-//! the same id, and a slow or dead target holds up nobody but itself.
+//! Notifications: signed webhooks, commands and Slack messages. Each target has its own position in
+//! the log, which advances after delivery. So a crash loses nothing, a repeated message has the
+//! same id, and a slow or dead target delays only itself.
 
-mod carry;
-mod courier;
+mod delivery;
 mod http;
-mod message;
+mod notification;
+mod sender;
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use tokio::task::JoinSet;
 use app::failure::Failure;
 use app::operations::{App, overview};
 use app::settings::notify::NotifyTarget;
-use courier::{DeliveryOutcome, NotificationSender};
-use message::Notification;
+use notification::Notification;
+use sender::{DeliveryOutcome, NotificationSender};
 
-/// How long what is on its way may take when the program ends.
+/// Time that running deliveries get when the program ends.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Those who carry the messages.
+/// Running delivery tasks, one per target.
 #[derive(Debug)]
 pub struct DeliveryTasks {
     running: JoinSet<()>,
 }
 
-/// Begins to tell each target what happens from now on, or from where it was.
+/// Starts to notify each target, from its last position or from now on.
 pub async fn start(
-    office: &App,
+    app: &App,
     targets: Vec<NotifyTarget>,
     stop: &StopSignal,
 ) -> Result<DeliveryTasks, Failure> {
@@ -38,27 +38,32 @@ pub async fn start(
     if targets.is_empty() {
         return Ok(DeliveryTasks { running });
     }
-    let newest = overview::newest(office).await?;
+    let newest = overview::latest_cursor(app).await?;
     for target in targets {
-        let courier = NotificationSender::new(target, &office.surroundings)?;
-        running.spawn(carry::carry(office.clone(), courier, newest, stop.clone()));
+        let sender = NotificationSender::new(target, &app.environment)?;
+        running.spawn(delivery::run_delivery(
+            app.clone(),
+            sender,
+            newest,
+            stop.clone(),
+        ));
     }
     Ok(DeliveryTasks { running })
 }
 
 impl DeliveryTasks {
-    /// Waits for what is on its way, after they were told to stop; what does not arrive in time is
-    /// sent by whoever starts next.
+    /// Waits for running deliveries after the stop signal. Messages that are not delivered in time
+    /// are sent at the next start.
     pub async fn finish(mut self) {
         let all = async { while self.running.join_next().await.is_some() {} };
         let sent = tokio::time::timeout(GRACE, all).await;
         if sent.is_err() {
-            tracing::warn!("notifications are left unsent: the next start sends them");
+            tracing::warn!("notifications were not sent in time; they are sent at the next start");
         }
     }
 }
 
-/// What a target said to a message that only tries it out.
+/// A target's answer to a test message.
 #[derive(Clone, Debug, Serialize)]
 pub struct TestDelivery {
     pub name: String,
@@ -66,14 +71,14 @@ pub struct TestDelivery {
     pub answer: String,
 }
 
-/// Sends one message to the target, once.
-pub async fn try_out(office: &App, target: NotifyTarget) -> Result<TestDelivery, Failure> {
+/// Sends one test message to the target, without retries.
+pub async fn send_test(app: &App, target: NotifyTarget) -> Result<TestDelivery, Failure> {
     let name = target.name.clone();
-    let courier = NotificationSender::new(target, &office.surroundings)?;
-    let now = office.now();
-    let (fine, answer) = match courier.deliver(&Notification::to_try(now), now).await {
+    let sender = NotificationSender::new(target, &app.environment)?;
+    let now = app.now();
+    let (fine, answer) = match sender.deliver(&Notification::test_message(now), now).await {
         DeliveryOutcome::Delivered(answer) => (true, answer),
-        DeliveryOutcome::Again(why) | DeliveryOutcome::Never(why) => (false, why),
+        DeliveryOutcome::Retry(why) | DeliveryOutcome::Rejected(why) => (false, why),
     };
     Ok(TestDelivery { name, fine, answer })
 }

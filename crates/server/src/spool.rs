@@ -1,13 +1,13 @@
-//! The spool: 001's directory as a surface. Task files that are dropped into it are queued, what
-//! becomes of tasks is written beside them, a file below `pause/` pauses an agent. It decides nothing:
-//! what it takes in goes through `operations`, in the name of `spool`, whatever the files claim. It
-//! follows no link, and whatever it cannot take is put aside with the reason.
+//! Spool: a directory as an interface to the queues. Task files dropped into it are queued, their
+//! status is written back, and a file below `pause/` pauses an agent. It decides nothing:
+//! everything goes through `operations` in the name of `spool`, whatever the files claim. It
+//! follows no links, and moves files that it cannot accept to `rejected/` with the reason.
 
+mod directory;
 mod intake;
 mod logs;
-mod picture;
-mod place;
 mod task;
+mod task_display;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,40 +21,40 @@ use flow::{Actor, Role};
 use serde_json::Value;
 
 use app::failure::Failure;
-use app::operations::tasks::board;
+use app::operations::tasks::listing;
 use app::operations::{App, overview, pauses};
+use directory::SpoolDir;
 use intake::SpoolFileState;
-use picture::ShownTask;
-use place::SpoolDir;
+use task_display::ShownTask;
 use watch::SpoolWatcher;
 
-/// In whose name files are taken in; what they say of their maker is a label.
+/// Actor for all changes; the `created_by` of a file is only a label.
 const PRINCIPAL: &str = "spool";
-/// Between looks while something is going on.
+/// Interval between scans while tasks are open.
 const TICK: Duration = Duration::from_secs(1);
-/// The net under the wake-ups (001's poll).
-const SCAN: Duration = Duration::from_secs(30);
-/// A crowd of changes is looked at once.
-const BURST: Duration = Duration::from_millis(20);
-/// 001's own name for the directory; its logs lie beside it.
-const ITS_NAME: &str = ".agent-communication";
+/// Fallback scan interval in case a wake-up is lost.
+const SCAN_FALLBACK: Duration = Duration::from_secs(30);
+/// Delay after a change, so that a burst of changes is scanned once.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// Conventional name of the directory; under this name its logs are in `logs` next to it.
+const DIRECTORY_NAME: &str = ".agent-communication";
 
 #[derive(Debug)]
 pub struct Spool {
-    office: App,
+    app: App,
     root: PathBuf,
     parts: SpoolDirs,
     watch: SpoolWatcher,
-    /// What lies in the queues, by queue and file.
+    /// Known files, by queue and name.
     files: BTreeMap<(String, OsString), SpoolFileState>,
-    /// What is shown of each task.
+    /// Status last written for each task.
     tasks: BTreeMap<String, ShownTask>,
-    /// What was complained of once is not complained of at every look.
+    /// Problems already recorded, so that each is recorded once.
     complaints: BTreeSet<String>,
-    beats: BTreeMap<String, flow::Time>,
+    heartbeats: BTreeMap<String, flow::Time>,
 }
 
-/// The directories, each by its own handle.
+/// Directories of the spool, each by its own handle.
 #[derive(Debug)]
 struct SpoolDirs {
     queues: SpoolDir,
@@ -64,124 +64,123 @@ struct SpoolDirs {
     heartbeats: SpoolDir,
     rejected: SpoolDir,
     logs: SpoolDir,
-    /// Held for as long as we live.
+    /// Keeps the lock on the spool.
     _root: SpoolDir,
 }
 
-/// Opens the directory, making what is not there. One program at a time may have it.
-pub fn open(office: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failure> {
+/// Opens the spool and creates missing directories. Only one process at a time may use it.
+pub fn open(app: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failure> {
     let fail = |error: std::io::Error| {
-        Failure::usage(format!(
-            "the spool {} cannot be used: {error}",
-            root.display()
-        ))
-        .hint("name another directory with --spool DIR; its parts must be directories, not links")
+        Failure::usage(format!("cannot use the spool {}: {error}", root.display()))
+            .hint("choose another directory with --spool DIR; its subdirectories must not be links")
     };
-    let place = SpoolDir::open(root).map_err(fail)?;
-    if !place.lock().map_err(fail)? {
+    let directory = SpoolDir::open(root).map_err(fail)?;
+    if !directory.lock().map_err(fail)? {
         return Err(
-            Failure::usage(format!("another program has the spool {}", root.display()))
-                .hint("one server at a time may have it"),
+            Failure::usage(format!("another process uses the spool {}", root.display()))
+                .hint("only one server at a time can use a spool"),
         );
     }
     let root = std::path::absolute(root).map_err(fail)?;
-    let beside = || (root.ends_with(ITS_NAME)).then(|| root.with_file_name("logs"));
-    let logs = logs.map(Path::to_owned).or_else(beside);
-    let enter = |name: &str| place.enter(name).map_err(fail);
+    let sibling = || (root.ends_with(DIRECTORY_NAME)).then(|| root.with_file_name("logs"));
+    let logs = logs.map(Path::to_owned).or_else(sibling);
+    let open_part = |name: &str| directory.open_dir(name).map_err(fail);
     let parts = SpoolDirs {
-        queues: enter("queues")?,
-        completed: enter("completed")?,
-        locks: enter("locks")?,
-        pause: enter("pause")?,
-        heartbeats: enter("heartbeats")?,
-        rejected: enter("rejected")?,
+        queues: open_part("queues")?,
+        completed: open_part("completed")?,
+        locks: open_part("locks")?,
+        pause: open_part("pause")?,
+        heartbeats: open_part("heartbeats")?,
+        rejected: open_part("rejected")?,
         logs: match logs {
             Some(path) => SpoolDir::open(&path).map_err(fail)?,
-            None => enter("logs")?,
+            None => open_part("logs")?,
         },
-        _root: place,
+        _root: directory,
     };
     Ok(Spool {
-        office: office.speaking_as(Actor::new(PRINCIPAL, Role::Service)),
+        app: app.acting_as(Actor::new(PRINCIPAL, Role::Service)),
         root,
         parts,
         watch: SpoolWatcher::new(),
         files: BTreeMap::new(),
         tasks: BTreeMap::new(),
         complaints: BTreeSet::new(),
-        beats: BTreeMap::new(),
+        heartbeats: BTreeMap::new(),
     })
 }
 
-/// Looks after the directory until it is told to stop.
+/// Scans the spool until the stop signal.
 pub async fn run(mut spool: Spool, mut stop: StopSignal) {
     for part in ["queues", "pause"] {
         spool.watch.add(&spool.root.join(part));
     }
     if let Err(failure) = spool.sweep_locks().await {
-        spool.complain("locks", &failure.message).await;
+        spool.note_once("locks", &failure.message).await;
     }
     loop {
-        let newest = overview::newest(&spool.office).await;
+        let newest = overview::latest_cursor(&spool.app).await;
         let newest = newest.log_err("read the event log").unwrap_or_default();
-        if let Err(failure) = spool.look().await {
-            // A store or a disk that is away now is back at another look.
-            spool.complain("look", &failure.message).await;
+        if let Err(failure) = spool.scan().await {
+            // An unreachable store or disk is tried again at the next scan.
+            spool.note_once("look", &failure.message).await;
         }
         tokio::select! {
-            () = spool.watch.rung() => tokio::time::sleep(BURST).await,
-            () = spool.quiet(newest) => {}
-            () = stop.asked() => return,
+            () = spool.watch.wait_for_change() => tokio::time::sleep(DEBOUNCE).await,
+            () = spool.wait_for_activity(newest) => {}
+            () = stop.requested() => return,
         }
     }
 }
 
 impl Spool {
-    /// Until it is worth looking though no file has changed.
-    async fn quiet(&self, newest: app::operations::Cursor) {
+    /// Waits until a scan is due although no file has changed.
+    async fn wait_for_activity(&self, newest: app::operations::Cursor) {
         tokio::time::sleep(TICK).await;
         let busy = self.tasks.values().any(ShownTask::is_open)
-            || self.files.values().any(SpoolFileState::waits);
+            || self.files.values().any(SpoolFileState::needs_recheck);
         if !busy {
-            overview::changed(&self.office, newest, SCAN).await;
+            overview::wait_for_change(&self.app, newest, SCAN_FALLBACK).await;
         }
     }
 
-    async fn look(&mut self) -> Result<(), Failure> {
-        let agents = board::queues(&self.office).await?;
-        self.heed_pauses().await?;
-        for queue in self.queues(&agents)? {
-            // One that has tasks was known when they came.
-            let known = agents.contains(&queue) || board::is_used(&self.office, &queue).await?;
-            self.take_in(&queue, known).await?;
-            if known {
-                self.show(&queue).await?;
+    async fn scan(&mut self) -> Result<(), Failure> {
+        let agents = listing::queues(&self.app).await?;
+        self.apply_pauses().await?;
+        for queue in self.prepare_queues(&agents)? {
+            // An agent with open tasks was known when they were queued.
+            let agent_exists =
+                agents.contains(&queue) || listing::has_open_tasks(&self.app, &queue).await?;
+            self.scan_queue(&queue, agent_exists).await?;
+            if agent_exists {
+                self.show_queue(&queue).await?;
             }
         }
         self.show_heartbeats().await
     }
 
-    /// The agents' queues, made where there is none, and whatever else lies there.
-    fn queues(&mut self, agents: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
+    /// Creates the queue directories of all agents and returns every name in `queues/`.
+    fn prepare_queues(&mut self, agents: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
         for agent in agents {
-            // A link in its place is told of when its files are looked for.
-            let _ = self.parts.queues.enter(agent);
+            // Ignored here: a link in its place is reported when its files are scanned.
+            let _ = self.parts.queues.open_dir(agent);
             self.watch.add(&self.root.join("queues").join(agent));
         }
-        let names = self.parts.queues.names().map_err(trouble)?;
+        let names = self.parts.queues.names().map_err(io_error)?;
         let text = |name: OsString| name.into_string().ok();
         Ok(names.into_iter().filter_map(text).collect())
     }
 
-    /// A file below `pause/` pauses the agent of its name; it goes on when the file is gone.
-    async fn heed_pauses(&mut self) -> Result<(), Failure> {
-        let names = self.parts.pause.names().map_err(trouble)?;
+    /// Pauses each agent that has a file below `pause/`, and resumes it when the file is removed.
+    async fn apply_pauses(&mut self) -> Result<(), Failure> {
+        let names = self.parts.pause.names().map_err(io_error)?;
         let names = names.iter().filter_map(|name| name.to_str());
         let names: BTreeSet<String> = names
-            .filter(|name| task::names_a_file(name))
+            .filter(|name| task::is_file_name(name))
             .map(str::to_owned)
             .collect();
-        let changed = pauses::keep(&self.office, &names, "a file below pause/ says so").await?;
+        let changed =
+            pauses::sync_agent_pauses(&self.app, &names, "paused by a file below pause/").await?;
         for (agent, paused) in changed {
             let word = if paused { "paused" } else { "resumed" };
             self.log(&agent, "INFO", &agent, &format!("Agent {agent} {word}"));
@@ -189,27 +188,27 @@ impl Spool {
         Ok(())
     }
 
-    /// Says that an agent has given a sign of life, and when.
+    /// Writes the time of each agent's last call to `heartbeats/`.
     async fn show_heartbeats(&mut self) -> Result<(), Failure> {
-        for agent in pauses::seen(&self.office).await? {
-            let known = self.beats.insert(agent.name.clone(), agent.seen_at);
-            if known == Some(agent.seen_at) || !task::names_a_file(&agent.name) {
+        for agent in pauses::known_agents(&self.app).await? {
+            let previous = self.heartbeats.insert(agent.name.clone(), agent.seen_at);
+            if previous == Some(agent.seen_at) || !task::is_file_name(&agent.name) {
                 continue;
             }
             let beat = serde_json::json!({"agent_id": agent.name, "role": agent.role,
-                "timestamp": agent.seen_at.iso()});
+                "timestamp": agent.seen_at.to_iso()});
             let name = format!("{}.json", agent.name);
             let text = format!("{beat:#}\n");
             let heartbeats = &self.parts.heartbeats;
             heartbeats
                 .write(name.as_ref(), text.as_bytes())
-                .map_err(trouble)?;
+                .map_err(io_error)?;
         }
         Ok(())
     }
 
-    /// Notes what is wrong, each thing once.
-    async fn complain(&mut self, about: &str, why: &str) {
+    /// Records a problem once.
+    async fn note_once(&mut self, about: &str, why: &str) {
         if self.complaints.len() < 1000 && self.complaints.insert(format!("{about}: {why}")) {
             let body = serde_json::json!({"about": about, "why": why});
             self.note("spool_troubled", body).await;
@@ -217,12 +216,12 @@ impl Spool {
     }
 
     async fn note(&self, name: &str, body: Value) {
-        // What cannot be noted now is lost to the log, not to the spool.
-        let noted = self.office.note(name, body).await;
+        // A failed note is only missing in the event log; the spool goes on.
+        let noted = self.app.note(name, body).await;
         noted.log_err("record an event of the spool");
     }
 }
 
-fn trouble(error: std::io::Error) -> Failure {
-    Failure::error(format!("the spool cannot be used: {error}"))
+fn io_error(error: std::io::Error) -> Failure {
+    Failure::error(format!("cannot use the spool: {error}"))
 }

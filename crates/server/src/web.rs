@@ -1,14 +1,14 @@
-//! The server: one listener for people, programs and agents. Each connection, header, body and
-//! answer has a limit; who calls from a strange place, or without a good token, gets no further
-//! than the door.
+//! HTTP server: one listener for people, programs and agents. Every connection, header, body and
+//! answer has a limit. Requests with a foreign host or origin, or without a valid token, are
+//! refused before their body is read.
 
 mod api;
+mod auth;
 mod body;
-mod door;
+mod connections;
 mod events;
 mod metrics;
 mod openapi;
-mod places;
 mod problem;
 pub mod session;
 pub mod tls;
@@ -25,7 +25,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any_service, get, post};
 use engine::log::LogErr;
 use engine::process::StopSignal;
-use engine::rate::RateLimiter;
+use engine::rate_limit::RateLimiter;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -39,155 +39,156 @@ use tokio::sync::Semaphore;
 use crate::mcp::McpServer;
 use app::failure::Failure;
 use app::operations::App;
-use app::operations::measures::MetricSums;
+use app::operations::metrics::MetricSums;
 pub use body::BODY_MAX;
-use places::{Connection, ConnectionLimiter, ConnectionSlot};
+use connections::{Connection, ConnectionLimiter, ConnectionSlot};
 use tls::Tls;
 
-/// Who connects and says nothing is let go: the handshake of TLS, and then the first question.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// How often a caller who holds a connection open and is silent is asked whether it is still there.
-const STILL_THERE: Duration = Duration::from_secs(30);
-/// Questions at once on one connection.
+/// Timeout for the TLS handshake and for the first request (slowloris).
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval of HTTP/2 keep-alive pings on a silent connection.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 256;
-/// How soon the next connection is tried for where there are no file descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
-/// How long what is being answered may take once we are told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+/// Delay before the next `accept` after one failed, e.g. because no file descriptor was left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Time that running requests get to finish after a stop signal.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What every handler works with.
+/// State shared by all handlers.
 #[derive(Clone, Debug)]
 pub struct ServerState {
-    pub office: App,
-    /// The names that we answer to, beside those of this machine.
+    pub app: App,
+    /// Host names that the server accepts in addition to those of this machine.
     hosts: Arc<Vec<String>>,
     rates: Arc<RateLimiter>,
-    /// How many refusals are written down; the same as the desk's.
+    /// Limits how many refusals are recorded; shared with the coordinator.
     refusals: Arc<RateLimiter>,
-    /// What `/metrics` has counted until now.
-    running: Arc<MetricSums>,
-    /// For the large bodies of workers.
-    parcels: Arc<Semaphore>,
+    /// Running sums for `/metrics`.
+    metric_sums: Arc<MetricSums>,
+    /// Permits for large request bodies of workers.
+    large_bodies: Arc<Semaphore>,
 }
 
 impl ServerState {
-    pub fn new(office: App, hosts: Vec<String>) -> Self {
-        let refusals = office.refusals();
+    pub fn new(app: App, hosts: Vec<String>) -> Self {
+        let refusals = app.refusals();
         Self {
-            office,
+            app,
             hosts: Arc::new(hosts),
-            rates: Arc::new(RateLimiter::of_calls()),
+            rates: Arc::new(RateLimiter::for_calls()),
             refusals,
-            running: Arc::default(),
-            parcels: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
+            metric_sums: Arc::default(),
+            large_bodies: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
     }
 }
 
-/// Opens the port; the address is the one that was given, with the port that we have.
+/// Opens the port. The returned address has the actual port, which differs if port 0 was given.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
     let fail = |error: std::io::Error| {
-        Failure::error(format!("{address} cannot be listened on: {error}"))
-            .hint("name another with --listen ADDRESS:PORT")
+        Failure::error(format!("cannot listen on {address}: {error}"))
+            .hint("choose another address with --listen ADDRESS:PORT")
     };
     let listener = TcpListener::bind(address).await.map_err(fail)?;
-    let ours = listener.local_addr().map_err(fail)?;
-    Ok((listener, ours))
+    let bound = listener.local_addr().map_err(fail)?;
+    Ok((listener, bound))
 }
 
-/// Answers until it is told to stop; what is being answered then is answered to its end.
+/// Serves connections until the stop signal, then lets running requests finish.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
-    house: ServerState,
+    state: ServerState,
     mut stop: StopSignal,
 ) {
-    let router = router(house);
+    let router = router(state);
     let graceful = GracefulShutdown::new();
-    let places = ConnectionLimiter::of_this_process();
+    let limiter = ConnectionLimiter::for_this_process();
     loop {
-        let (stream, place) = tokio::select! {
-            next = next(&listener, &places) => match next {
+        let (stream, slot) = tokio::select! {
+            next = accept(&listener, &limiter) => match next {
                 Some(next) => next,
                 None => break,
             },
-            () = stop.asked() => break,
+            () = stop.requested() => break,
         };
         let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
         tokio::spawn(async move {
-            let guest = Arc::clone(&place.guest);
+            let client = Arc::clone(&slot.connection);
             tokio::select! {
-                () = connection(stream, tls, (router, Arc::clone(&guest)), watcher) => {}
-                () = guest.shown_out() => {}
+                () = serve_connection(stream, tls, (router, Arc::clone(&client)), watcher) => {}
+                () = client.wait_evicted() => {}
             }
-            drop(place);
+            drop(slot);
         });
     }
     drop(listener);
-    // Long polls and streams end by being cut; their callers come again.
-    let drained = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    // Long polls and streams are cut; their clients reconnect.
+    let drained = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
     if drained.is_err() {
         tracing::info!(
             "connections cut: still open {} s after the stop",
-            DRAIN.as_secs()
+            DRAIN_TIMEOUT.as_secs()
         );
     }
 }
 
-/// The next who comes, with a place.
-async fn next(
+/// Accepts the next connection and takes a slot for it.
+async fn accept(
     listener: &TcpListener,
-    places: &ConnectionLimiter,
+    limiter: &ConnectionLimiter,
 ) -> Option<(TcpStream, ConnectionSlot)> {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return Some((stream, places.take().await?)),
+            Ok((stream, _)) => return Some((stream, limiter.acquire().await?)),
             Err(error) => tracing::warn!(%error, "could not accept a connection"),
         }
-        // A connection that fails at once is its caller's trouble, and where nothing more can be
-        // opened somebody has to go first.
-        places.show_one_out();
-        tokio::time::sleep(BREATH).await;
+        // The error may be the client's own: it hung up. If the process has no file descriptor
+        // left, evicting an idle connection frees one.
+        limiter.evict_idle();
+        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
     }
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
-    to: (Router, Arc<Connection>),
+    target: (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
-    // Answers are small and awaited: none waits for the next. It works without, only slower.
+    // Answers are small and a client waits for each: do not let Nagle's algorithm delay them.
+    // The server also works without this option, only slower.
     stream.set_nodelay(true).log_err("set TCP_NODELAY");
     let Some(tls) = tls else {
-        return http1(stream, to, watcher).await;
+        return http1(stream, target, watcher).await;
     };
     let handshake = tls.acceptor().accept(stream);
-    // Who cannot agree with us on a secret in time is let go.
-    let stream = match tokio::time::timeout(HEADERS_WITHIN, handshake).await {
+    // A client that does not finish the handshake in time is disconnected.
+    let stream = match tokio::time::timeout(HEADERS_TIMEOUT, handshake).await {
         Ok(Ok(stream)) => stream,
-        // Any port scan does this, so it is no warning.
+        // Any port scan causes this, so it is not a warning.
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
-        http2(stream, to, watcher).await;
+        http2(stream, target, watcher).await;
     } else {
-        http1(stream, to, watcher).await;
+        http1(stream, target, watcher).await;
     }
 }
 
 async fn http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (router, guest): (Router, Arc<Connection>),
+    (router, connection): (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN);
+        .header_read_timeout(HEADERS_TIMEOUT);
     let inner = TowerToHyperService::new(router);
     let service = service_fn(move |request| {
-        guest.asks();
+        connection.mark_active();
         inner.call(request)
     });
     let served = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
@@ -196,69 +197,69 @@ async fn http1(
 
 async fn http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (router, guest): (Router, Arc<Connection>),
+    (router, connection): (Router, Arc<Connection>),
     watcher: Watcher,
 ) {
     let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
-        .keep_alive_interval(STILL_THERE)
-        .keep_alive_timeout(HEADERS_WITHIN)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(HEADERS_TIMEOUT)
         .max_concurrent_streams(STREAMS_MAX);
-    let (first, inner) = (Arc::clone(&guest), TowerToHyperService::new(router));
+    let (first, inner) = (Arc::clone(&connection), TowerToHyperService::new(router));
     let service = service_fn(move |request| {
-        guest.asks();
+        connection.mark_active();
         inner.call(request)
     });
     let watched = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     tokio::pin!(watched);
     tokio::select! {
         served = &mut watched => return log_end(served),
-        () = first.has_asked() => {}
-        () = tokio::time::sleep(HEADERS_WITHIN) => return,
+        () = first.wait_active() => {}
+        () = tokio::time::sleep(HEADERS_TIMEOUT) => return,
     }
     log_end(watched.await);
 }
 
-/// Callers break connections off at any time, so it is no warning.
+/// Logs how a connection ended. Clients disconnect at any time, so an error is not a warning.
 fn log_end(served: Result<(), impl std::fmt::Display>) {
     if let Err(error) = served {
         tracing::debug!(%error, "connection broke off");
     }
 }
 
-fn router(house: ServerState) -> Router {
+fn router(state: ServerState) -> Router {
     let behind_the_door = Router::new()
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
         .route("/metrics", get(metrics::show))
         .nest_service(
             "/mcp",
-            any_service(mcp(&house)).layer(from_fn(session::label)),
+            any_service(mcp(&state)).layer(from_fn(session::label_session)),
         )
-        .layer(from_fn(body::whole))
-        // Its bodies may be larger, and it reads them itself.
+        .layer(from_fn(body::buffer_body))
+        // Added after the body layer: worker calls may be larger and read their own body.
         .route(engine::coordinator::wire::PATH, post(worker::call))
-        .layer(from_fn_with_state(house.clone(), door::recognise));
+        .layer(from_fn_with_state(state.clone(), auth::authenticate));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(metrics::ready))
         .route("/api/v1/openapi.json", get(openapi::show))
         .merge(behind_the_door)
-        .fallback(problem::nothing_here)
+        .fallback(problem::unknown_path)
         .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(house.clone(), door::place))
+        .layer(from_fn_with_state(state.clone(), auth::check_origin))
         .layer(from_fn(trace::request))
-        .with_state(house)
+        .with_state(state)
 }
 
-/// Stateless: any server answers any call, and a restart is not noticed. Host and origin have been
-/// looked at by the door.
-fn mcp(house: &ServerState) -> StreamableHttpService<McpServer, NeverSessionManager> {
-    let counter = McpServer::new(house.office.clone(), None);
+/// Builds the MCP service. It is stateless, so any server answers any call and clients do not
+/// notice a restart. Host and origin are already checked by the middleware around it.
+fn mcp(state: &ServerState) -> StreamableHttpService<McpServer, NeverSessionManager> {
+    let server = McpServer::new(state.app.clone(), None);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .disable_allowed_hosts()
         .with_max_request_body_bytes(BODY_MAX);
-    StreamableHttpService::new(move || Ok(counter.clone()), Arc::default(), config)
+    StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config)
 }

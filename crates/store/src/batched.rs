@@ -1,9 +1,9 @@
-//! Short reads that nearly every call makes and an index answers at once. Both databases answer them for
-//! many callers together ([`crate::batcher`]).
+//! Short indexed reads that nearly every call makes. Both databases answer them in batches, for
+//! many callers at once ([`crate::batcher`]).
 
 use flow::Queue;
 
-use crate::job::{Held, Job};
+use crate::job::{HeldJobsFilter, Job};
 use crate::rows::clean;
 
 /// SHA-256 of a bearer token.
@@ -34,7 +34,7 @@ pub(crate) struct HeldJobs {
 }
 
 impl HeldJobs {
-    pub(crate) fn new(held: &Held) -> Self {
+    pub(crate) fn new(held: &HeldJobsFilter) -> Self {
         Self {
             holder: clean(&held.worker),
             queues: cleaned(&held.queues),

@@ -1,6 +1,6 @@
-//! Batches the requests that many callers make at the same moment into one statement. A request that
-//! comes while a batch is in flight joins the next batch, which starts after it: so no answer is older
-//! than its request, and two hundred agents that ask together cost a few round trips.
+//! Batches concurrent requests of many callers into one statement. A request that arrives while a
+//! batch is in flight joins the next batch. So no answer is older than its request, and two hundred
+//! concurrent agents cost a few round trips.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,16 +15,16 @@ use crate::error::Error;
 pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
     type Answer: Send + 'static;
 
-    /// The most requests of one batch.
+    /// Maximum number of requests per batch.
     const MOST: usize = 256;
 
-    /// The request writes: without an answer, its outcome is unknown.
+    /// True if the request writes: then its outcome is unknown without an answer.
     const WRITES: bool = false;
 
-    /// Answers each, in their order.
+    /// Returns one answer per request, in the same order.
     fn put(
         source: &S,
-        asked: Arc<[Self]>,
+        requests: Arc<[Self]>,
     ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
 }
 
@@ -32,7 +32,7 @@ pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
 pub(crate) trait Source: Clone + Send + Sync + 'static {}
 impl<S: Clone + Send + Sync + 'static> Source for S {}
 
-/// Collects the requests of one kind.
+/// Collects requests of one kind and sends them in batches.
 pub(crate) struct Batcher<S: Source, Q: BatchRequest<S>> {
     source: S,
     queue: Arc<RequestQueue<S, Q>>,
@@ -47,7 +47,7 @@ struct QueueState<S, Q: BatchRequest<S>> {
 }
 
 struct PendingRequest<S, Q: BatchRequest<S>> {
-    question: Q,
+    request: Q,
     answer: oneshot::Sender<Result<Q::Answer, Error>>,
 }
 
@@ -63,17 +63,17 @@ impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
         }
     }
 
-    pub(crate) async fn ask(&self, question: Q) -> Result<Q::Answer, Error> {
-        let (answer, answered) = oneshot::channel();
-        if self.queue.join(PendingRequest { question, answer }) {
+    pub(crate) async fn ask(&self, request: Q) -> Result<Q::Answer, Error> {
+        let (answer, receiver) = oneshot::channel();
+        if self.queue.join(PendingRequest { request, answer }) {
             let runner = BatchRunner {
                 queue: Arc::clone(&self.queue),
                 is_done: false,
             };
-            // In a task of its own: the caller may give up, and others wait for the same batch.
+            // A separate task: the caller may be cancelled while others wait for the same batch.
             tokio::spawn(runner.run(self.source.clone()));
         }
-        answered.await.unwrap_or_else(|_| {
+        receiver.await.unwrap_or_else(|_| {
             let why = "the request was cancelled".to_owned();
             Err(if Q::WRITES {
                 Error::OutcomeUnknown(why)
@@ -89,14 +89,14 @@ impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true where no runner is active yet.
+    /// Queues a request; true if no runner is active yet and the caller must start one.
     fn join(&self, request: PendingRequest<S, Q>) -> bool {
         let mut state = self.lock();
         state.pending.push_back(request);
         !std::mem::replace(&mut state.running, true)
     }
 
-    /// Takes the next batch; an empty one ends the runner.
+    /// Takes the next batch; an empty batch ends the runner.
     fn next(&self) -> Vec<PendingRequest<S, Q>> {
         let mut state = self.lock();
         let most = state.pending.len().min(Q::MOST);
@@ -134,36 +134,37 @@ impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
     }
 }
 
-/// Sends a batch. Where one request makes it fail, each is sent alone, so that the others succeed.
+/// Sends a batch. After an error that is not transient, sends each request alone, so that one bad
+/// request does not fail the others.
 async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingRequest<S, Q>>) {
-    let (questions, waiting): (Vec<Q>, Vec<_>) = pending
+    let (requests, senders): (Vec<Q>, Vec<_>) = pending
         .into_iter()
-        .map(|request| (request.question, request.answer))
+        .map(|request| (request.request, request.answer))
         .unzip();
-    let questions: Arc<[Q]> = questions.into();
-    let mut answers = together(source, Arc::clone(&questions)).await;
+    let requests: Arc<[Q]> = requests.into();
+    let mut answers = together(source, Arc::clone(&requests)).await;
     if let [Err(error), _, ..] = answers.as_slice()
         && !error.is_transient()
     {
         answers.clear();
-        for question in questions.iter() {
-            answers.extend(together(source, Arc::new([question.clone()])).await);
+        for request in requests.iter() {
+            answers.extend(together(source, Arc::new([request.clone()])).await);
         }
     }
-    for (request, answer) in waiting.into_iter().zip(answers) {
+    for (sender, answer) in senders.into_iter().zip(answers) {
         // The caller may have stopped waiting.
-        let _ = request.send(answer);
+        let _ = sender.send(answer);
     }
 }
 
-/// Sends requests as one statement, and returns an answer for each.
+/// Sends requests as one statement; returns one answer per request.
 async fn together<S: Source, Q: BatchRequest<S>>(
     source: &S,
-    questions: Arc<[Q]>,
+    requests: Arc<[Q]>,
 ) -> Vec<Result<Q::Answer, Error>> {
-    let count = questions.len();
+    let count = requests.len();
     let failed = |error: Error| (0..count).map(|_| Err(error.clone())).collect();
-    match Q::put(source, questions).await {
+    match Q::put(source, requests).await {
         Ok(answers) if answers.len() == count => answers.into_iter().map(Ok).collect(),
         Ok(_) => failed(Error::Other(
             "not every request of a batch was answered".to_owned(),

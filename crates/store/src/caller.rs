@@ -1,18 +1,18 @@
-//! What is known of one caller between its calls. The store compares versions and decides nothing.
+//! State of one caller between its calls. The store compares versions and decides nothing.
 
 use flow::attempt::CallerState;
 
-/// How many sessions of one token are kept, the newest; a session that is forgotten has been given
-/// nothing, so its reports have to name their attempt or ask again.
+/// Maximum number of stored sessions per token; older ones are deleted. A deleted session counts as
+/// one without a claim, so its reports must name their attempt or claim again.
 pub(crate) const SESSIONS_MAX: i64 = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerRecord {
-    /// The id of its token.
+    /// Id of the caller's token.
     pub token: String,
-    /// Empty where the protocol has no sessions.
+    /// Session id; empty if the protocol has no sessions.
     pub session: String,
-    /// The version that was read; 0 where there was none.
+    /// Version that was read; 0 for a new caller.
     pub version: u64,
     pub state: CallerState,
 }

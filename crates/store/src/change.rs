@@ -1,4 +1,4 @@
-//! A decision on its way into the database.
+//! A decision of `flow`, as the store receives it.
 
 use flow::{Effect, Event, Policy, Ticket, TicketId};
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,39 @@ use serde_json::Value;
 
 use crate::job::{ClaimRequest, Leased};
 
+/// One decision about one ticket, with everything that must be written in the same transaction.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The ticket as it is afterwards.
+    /// The ticket after the decision.
     pub ticket: Ticket,
-    /// The version it was decided on; `None` creates it.
-    pub was: Option<u64>,
+    /// Version of the ticket that the decision is based on; `None` creates the ticket.
+    pub base_version: Option<u64>,
     pub event: Event,
     pub policy: Policy,
     pub effects: Vec<Effect>,
-    /// Other tickets that the decision looked at: they must still have these versions.
+    /// Other tickets that the decision read: they must still have these versions.
     pub reads: Vec<(TicketId, u64)>,
-    /// The answer to give again when the same call comes again.
+    /// The answer to return when the same call is repeated.
     pub remember: Option<Remembered>,
     pub artefacts: Vec<Artefact>,
-    /// Refuse where a queue would grow past this.
+    /// Refuses the change if a queue would grow past this number of jobs.
     pub queue_max: Option<u64>,
-    /// Claim the next job in the same transaction.
+    /// Claims the next job in the same transaction.
     pub then: Option<ClaimRequest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
     Written {
-        /// 000's `assignment_id`.
+        /// Number of the ticket in this store; the MCP tools call it `assignment_id`.
         number: i64,
         claimed: Vec<Leased>,
     },
-    /// The key had been used with the same payload: this is the first answer.
+    /// The key was used before with the same payload; this is the first answer.
     Again(Value),
 }
 
-/// An idempotency key, what it was used for, and what was answered.
+/// An idempotency key, the hash of its request, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     pub key: String,
@@ -52,7 +53,7 @@ pub struct Artefact {
     pub round: u32,
     /// transcript, check, review, findings, brief, …
     pub kind: String,
-    /// Who or what made it.
+    /// The agent or check that produced the file.
     pub name: String,
     /// Relative to the data directory.
     pub path: String,

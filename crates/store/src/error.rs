@@ -1,18 +1,17 @@
-//! What can go wrong in remembering. A variant exists only where the caller acts differently.
+//! Errors of the store. A variant exists only where the caller acts differently.
 
 use flow::{TicketId, Time};
 use serde::{Deserialize, Serialize};
 
-/// It travels as it is: a worker that reaches the store through a server acts on it as one does that
-/// has the store itself.
+/// An error of the store. It is serialisable, so a remote worker acts on it like a local one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
-    /// Read again, decide again.
-    #[error("somebody else changed {what} in the meantime")]
+    /// Another writer was faster: read again and decide again.
+    #[error("another process changed {what} in the meantime")]
     Conflict { what: String },
     #[error(
-        "the lease on job {job} is not yours any more (your token {given}, the job's {current})"
+        "you no longer hold the lease on job {job} (your fence {given}, the current one {current})"
     )]
     StaleFence {
         job: String,
@@ -36,26 +35,26 @@ pub enum Error {
     #[error("the database cannot be written: {0}")]
     ReadOnly(String),
     #[error(
-        "the database is busy with somebody else's lock: {0}; try again, or end the program that holds it"
+        "another process holds the database lock: {0}; try again, or end the program that holds it"
     )]
     Locked(String),
-    #[error("the disk is full: {0}; free some space, nothing half-written was kept")]
+    #[error("the disk is full: {0}; free some space, no partial write was kept")]
     DiskFull(String),
-    /// The file under the store is not the one that was opened, or not the one that was in use.
+    /// The database file is not the one that was opened, or not the one that was in use before.
     #[error("the database cannot be used: {0}")]
     Gone(String),
-    /// The server went away; the same call may work later.
+    /// The server does not answer; the same call may work later.
     #[error("the database cannot be reached: {0}")]
     Unreachable(String),
-    /// A commit whose answer was lost: look the key up before doing it again.
-    #[error("whether the change was written is unknown: {0}")]
+    /// The answer to a commit was lost: look up the idempotency key before you repeat it.
+    #[error("it is unknown whether the change was written: {0}")]
     OutcomeUnknown(String),
     #[error("{0}")]
     Other(String),
 }
 
 impl Error {
-    /// Worth trying again as it is.
+    /// Returns whether the same call may succeed if repeated.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -71,13 +70,13 @@ impl Error {
 
     pub(crate) fn lease_alive(job: &str) -> Self {
         Self::Conflict {
-            what: format!("the lease on job {job}, which has not run out"),
+            what: format!("the lease on job {job} (it has not run out)"),
         }
     }
 
     pub(crate) fn token_exists(id: &str) -> Self {
         Self::Conflict {
-            what: format!("token {id}, which exists already"),
+            what: format!("token {id} (it exists already)"),
         }
     }
 
@@ -85,7 +84,7 @@ impl Error {
         Self::Other(format!("ticket {ticket} has no live job {serial}"))
     }
 
-    pub(crate) fn of_a_ticket(job: &str) -> Self {
+    pub(crate) fn belongs_to_ticket(job: &str) -> Self {
         Self::Other(format!(
             "job {job} belongs to a ticket, which decides about it: report an event instead"
         ))

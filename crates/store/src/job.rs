@@ -1,4 +1,4 @@
-//! Jobs, as the queue knows them.
+//! Jobs of the queue, requests for them, and their outcomes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,14 +14,14 @@ pub struct JobId(pub i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Its time has not come.
+    /// The job's `not_before` time is in the future.
     Waiting,
     Ready,
     Leased,
     Done,
-    /// No longer wanted.
+    /// Cancelled: the job is no longer needed.
     Dropped,
-    /// Failed for good; kept with its history.
+    /// Failed for good; the job stays with its history.
     Dead,
 }
 
@@ -34,7 +34,7 @@ pub struct FreeJob {
     pub priority: i32,
     pub not_before: Option<Time>,
     pub agent: Option<String>,
-    /// The same key twice is one job; another body under it is refused.
+    /// Idempotency key: adding the same key twice gives one job; another body under it is refused.
     pub key: Option<String>,
     pub queue_max: Option<u64>,
     /// Labels that a worker must have.
@@ -43,41 +43,41 @@ pub struct FreeJob {
     pub depends_on: Vec<String>,
 }
 
-/// A worker's request for jobs. The claim promotes jobs that are due and keeps to pauses, provider
-/// limits, labels and dependencies by itself.
+/// A worker's request for jobs. The claim itself promotes due jobs and applies pauses, provider
+/// limits, labels and dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
-    /// The name on the lease; others tell by it whether the holder is alive.
+    /// Holder of the lease; others use the name to check whether the holder is alive.
     pub worker: String,
-    /// The names under which people pause this worker, such as `qa-1` and `qa`.
+    /// Names under which people pause this worker, such as `qa-1` and `qa`.
     #[serde(default)]
     pub paused_as: Vec<String>,
     pub queues: Vec<ServedQueue>,
-    /// Claims only jobs that need no other labels; `None` claims jobs whatever they need.
+    /// Claims only jobs that need no other labels; `None` ignores labels.
     #[serde(default)]
     pub labels: Option<BTreeSet<String>>,
     #[serde(default)]
     pub only: Option<ClaimTarget>,
-    /// Jobs that this worker has found not to be for it.
+    /// Jobs that this worker has rejected.
     #[serde(default)]
     pub except: Vec<JobId>,
-    /// Claims nothing while the worker holds a job of one of these queues: one claim at a time.
+    /// Claims nothing while the worker already holds a job of one of these queues.
     #[serde(default)]
     pub exclusive: Vec<Queue>,
     pub lease: Duration,
     pub limit: u32,
 }
 
-/// A queue that a worker serves, and the agent that would do the jobs. Serving one queue as several
-/// agents takes an entry for each.
+/// A queue that a worker serves, and the agent for its jobs. A worker that serves one queue with
+/// several agents has one entry per agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServedQueue {
     pub queue: Queue,
-    /// Jobs assigned to an agent are given to that agent alone.
+    /// Name of the agent. A job that is assigned to an agent goes only to that agent.
     pub agent: String,
-    /// Excludes jobs that are assigned to no agent.
+    /// Excludes unassigned jobs.
     #[serde(default)]
     pub assigned_only: bool,
     /// The provider that the agent uses, for its pauses and its limit.
@@ -85,7 +85,7 @@ pub struct ServedQueue {
     pub provider: Option<String>,
 }
 
-/// The one ticket or the one job that a claim is about.
+/// The single ticket or job that a claim is limited to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimTarget {
@@ -105,7 +105,7 @@ impl ServedQueue {
 }
 
 impl ClaimRequest {
-    /// A request of one agent for one job of these queues.
+    /// Builds a request of one agent for one job of these queues.
     pub fn new<Q: Into<Queue>>(
         worker: impl Into<String>,
         agent: &str,
@@ -124,7 +124,7 @@ impl ClaimRequest {
         }
     }
 
-    /// Says which provider does the jobs of all the queues.
+    /// Sets the provider for all queues of the request.
     #[must_use]
     pub fn with_provider(mut self, provider: &str) -> Self {
         for served in &mut self.queues {
@@ -133,7 +133,7 @@ impl ClaimRequest {
         self
     }
 
-    /// The names of the queues, each once.
+    /// Returns the queue names without duplicates.
     pub fn queue_names(&self) -> Vec<String> {
         let names: BTreeSet<&str> = self.queues.iter().map(|one| one.queue.name()).collect();
         names.into_iter().map(str::to_owned).collect()
@@ -148,35 +148,39 @@ pub struct Leased {
     pub ticket: Option<TicketId>,
     pub serial: Option<u32>,
     pub work: JobWork,
+    /// Fencing token of this lease; it grows with each claim of the job.
     pub fence: u64,
     pub holder: String,
+    /// Expiry by the database's clock.
     pub until: Time,
     pub attempts: u32,
-    /// The agent that the job is assigned to.
+    /// Agent that the job is assigned to.
     #[serde(default)]
     pub agent: Option<String>,
-    /// The provider that it was claimed for.
+    /// Provider that the job was claimed for.
     #[serde(default)]
     pub provider: Option<String>,
 }
 
-/// The result of a look for leases that have run out.
+/// Result of [`crate::Jobs::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// The number of jobs that went back to their queues, or died after too many attempts.
+    /// Number of jobs that were requeued, or marked dead after too many attempts.
     pub requeued: u64,
-    /// Jobs that a ticket decides about.
+    /// Jobs of tickets, which decide about them.
     pub of_tickets: Vec<Leased>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobWork {
+    /// Work of a ticket.
     Task(Task),
+    /// Work without a ticket.
     Free { kind: String, body: Value },
 }
 
-/// How a job that no ticket decides about came out.
+/// Outcome of a job without a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishedTask {
     pub job: JobId,
@@ -190,11 +194,11 @@ pub enum TaskOutcome {
     Done {
         result: Value,
     },
-    /// Back into the queue, not before then.
+    /// The job goes back to its queue and is not claimed before `not_before`.
     Retry {
         error: String,
         not_before: Time,
-        /// Whether it was a try that failed.
+        /// Whether this counts as a failed attempt.
         counts: bool,
     },
     Dead {
@@ -202,18 +206,19 @@ pub enum TaskOutcome {
     },
 }
 
+/// Filters for a list of jobs; all of them must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobQuery {
     pub queue: Option<Queue>,
-    /// Any of these queues; every queue where there are none.
+    /// Only jobs of these queues; an empty list means every queue.
     #[serde(default)]
     pub queues: Vec<Queue>,
     pub state: Option<JobState>,
     pub ticket: Option<TicketId>,
-    /// What this agent could claim: nobody's in particular, or its own.
+    /// Only jobs that this agent could claim: unassigned ones and its own.
     pub agent: Option<String>,
-    /// Only jobs that a claim could take now: ready, waiting and due, or left by a holder whose lease
-    /// ran out where no ticket decides about them. `state` is not looked at then.
+    /// Only jobs that a claim could take now: ready, waiting and due, or without a ticket and with
+    /// a lease that ran out. Ignores `state`.
     #[serde(default)]
     pub claimable: bool,
     /// Only jobs whose lease has run out.
@@ -222,21 +227,21 @@ pub struct JobQuery {
     /// Only the job that was added under this key.
     #[serde(default)]
     pub key: Option<String>,
-    /// Only what one worker holds, the oldest first; nothing else is looked at then.
+    /// Only the jobs that one worker holds, oldest first. Ignores the other filters.
     #[serde(default)]
-    pub held: Option<Held>,
-    /// In the order of claims, by priority and then age, instead of newest first; the first page only.
+    pub held: Option<HeldJobsFilter>,
+    /// Orders by priority and then age, as claims do, instead of newest first; first page only.
     pub urgent_first: bool,
 }
 
 /// The leases of one worker on jobs of some queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldJobsFilter {
     pub worker: String,
     pub queues: Vec<Queue>,
 }
 
-/// A job, for people to look at.
+/// A job, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,

@@ -1,9 +1,9 @@
-//! Remembers, and cannot decide.
+//! Stores tickets, jobs, events and records; it decides nothing.
 //!
-//! Four traits, two databases. A decision made by `flow` arrives as a [`Change`] and is written
-//! whole or not at all: the ticket, its event, the jobs that follow, the end of the job that was
-//! reported, and the answer to be given again when the call is repeated. The store looks at
-//! versions, fences and keys, never at stages.
+//! Four traits over two databases. `flow` makes a decision, and it arrives here as a [`Change`].
+//! One transaction writes all of it: the ticket, its event, the new jobs, the end of the reported
+//! job, and the answer for a repeated call. The store checks versions, fences and keys, never
+//! stages.
 
 mod batched;
 mod batcher;
@@ -27,8 +27,8 @@ pub use caller::CallerRecord;
 pub use change::{Artefact, Change, CommitOutcome, Remembered};
 pub use error::Error;
 pub use job::{
-    ClaimRequest, ClaimTarget, Expired, FinishedTask, FreeJob, Held, Job, JobId, JobQuery,
-    JobState, JobWork, Leased, ServedQueue, TaskOutcome,
+    ClaimRequest, ClaimTarget, Expired, FinishedTask, FreeJob, HeldJobsFilter, Job, JobId,
+    JobQuery, JobState, JobWork, Leased, ServedQueue, TaskOutcome,
 };
 pub use parcel::{PARCEL_BYTES_MAX, Parcel, ParcelUpdate};
 pub use record::{
@@ -47,15 +47,17 @@ use std::sync::Arc;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Opens the store that a URL (`postgres://…`) or a path names, with the default settings.
-pub async fn open(place: &str) -> Result<Arc<dyn Store>> {
-    open_with(place, Settings::default()).await
+/// Opens the store at a URL (`postgres://…`) or a file path, with the default settings.
+pub async fn open(location: &str) -> Result<Arc<dyn Store>> {
+    open_with(location, Settings::default()).await
 }
 
-pub async fn open_with(place: &str, settings: Settings) -> Result<Arc<dyn Store>> {
-    if place.starts_with("postgres://") || place.starts_with("postgresql://") {
-        return Ok(Arc::new(postgres::Postgres::open(place, settings).await?));
+pub async fn open_with(location: &str, settings: Settings) -> Result<Arc<dyn Store>> {
+    if location.starts_with("postgres://") || location.starts_with("postgresql://") {
+        return Ok(Arc::new(
+            postgres::Postgres::open(location, settings).await?,
+        ));
     }
-    let path = Path::new(place);
+    let path = Path::new(location);
     Ok(Arc::new(sqlite::Sqlite::open(path, settings).await?))
 }

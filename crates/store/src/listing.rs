@@ -1,10 +1,10 @@
-//! The text of a paged list's query, for either database. Newest first; each page goes on below
-//! the last number of the page before, so that new rows never shift it.
+//! Builds the SQL of paged lists for both databases. Newest first; each page continues below the
+//! last number of the previous page, so new rows never shift it.
 
 use crate::job::JobQuery;
 use crate::record::{Page, Paged, TicketQuery};
 
-/// More than this is no page.
+/// Maximum rows per page.
 const PAGE_MAX: u32 = 1000;
 
 #[derive(Clone, Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct Listing {
     pub(crate) sql: String,
     pub(crate) binds: Vec<Bind>,
     most: usize,
-    /// Whether the last number of a page says where the next one begins.
+    /// Whether the next page can continue from the last number of this one.
     goes_on: bool,
 }
 
 impl Listing {
-    /// `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
+    /// Lists tickets. `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
     pub(crate) fn tickets(columns: &str, query: &TicketQuery, page: &Page, mark: char) -> Self {
         let mut list = ListingQuery::new(page, mark);
         let mut filter = list.below("number");
@@ -31,16 +31,16 @@ impl Listing {
         list.narrow(&mut filter, "repository", query.repository.as_ref());
         if let Some(dependency) = &query.depends_on {
             list.binds.push(Bind::Text(dependency.to_string()));
-            let of = format!(
+            let subquery = format!(
                 "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
                 list.binds.len()
             );
-            // PostgreSQL would walk all tickets by number for an IN list.
+            // For an IN list PostgreSQL would walk all tickets by number.
             let (before, after) = match mark {
                 '$' => (" AND id = ANY (ARRAY(", "))"),
                 _ => (" AND id IN (", ")"),
             };
-            filter.extend([before, of.as_str(), after]);
+            filter.extend([before, subquery.as_str(), after]);
         }
         let from = format!("SELECT {columns} FROM tickets WHERE");
         if query.stages.is_empty() {
@@ -48,22 +48,22 @@ impl Listing {
                 "{from} {filter} ORDER BY number DESC LIMIT {mark}2"
             ));
         }
-        // One short walk down an index for each stage, then the newest of them all: an IN list
-        // would gather every ticket of those stages first.
+        // One short index walk per stage, then the newest rows of all walks. An IN list would first
+        // collect every ticket of those stages.
         let mut walks = Vec::new();
         for stage in &query.stages {
-            let mut own = filter.clone();
-            list.narrow(&mut own, "stage", Some(&stage.word().to_owned()));
+            let mut stage_filter = filter.clone();
+            list.narrow(&mut stage_filter, "stage", Some(&stage.as_str().to_owned()));
             let name = walks.len();
             walks.push(format!(
-                "SELECT * FROM ({from} {own} ORDER BY number DESC LIMIT {mark}2) AS walk{name}"
+                "SELECT * FROM ({from} {stage_filter} ORDER BY number DESC LIMIT {mark}2) AS walk{name}"
             ));
         }
         let walks = walks.join(" UNION ALL ");
         list.done(format!("{walks} ORDER BY number DESC LIMIT {mark}2"))
     }
 
-    /// `clock` is the database's expression for its time in milliseconds.
+    /// Lists jobs. `clock` is the database's expression for its time in milliseconds.
     pub(crate) fn jobs(
         columns: &str,
         query: &JobQuery,
@@ -86,7 +86,7 @@ impl Listing {
             "id DESC"
         };
         let last = format!("ORDER BY {order} LIMIT {mark}2");
-        // Each of the states in the text, not bound: that is what lets the partial indexes serve.
+        // States are in the SQL text, not bound: only then can the planner use the partial indexes.
         let states = match query.state {
             _ if query.claimable => vec![
                 " AND state = 'ready'".to_owned(),
@@ -99,12 +99,12 @@ impl Listing {
         let agents = match &query.agent {
             None => vec![String::new()],
             Some(agent) => {
-                // A line each in the index of what is ready, already in the order of claims.
+                // One range each in the index of ready jobs, already in the order of claims.
                 list.binds.push(Bind::Text(crate::rows::clean(agent)));
-                let own = format!("{mark}{}", list.binds.len());
+                let bound = format!("{mark}{}", list.binds.len());
                 vec![
                     " AND agent = ''".to_owned(),
-                    format!(" AND agent = {own} AND {own} <> ''"),
+                    format!(" AND agent = {bound} AND {bound} <> ''"),
                 ]
             }
         };
@@ -141,7 +141,7 @@ impl Listing {
         list
     }
 
-    /// The rows fetched, one more than the page holds where there is a next page.
+    /// Builds the page from the fetched rows; one row more than the page holds means a next page.
     pub(crate) fn page<T>(&self, mut items: Vec<T>, number: impl Fn(&T) -> i64) -> Paged<T> {
         let more = items.len() > self.most && self.goes_on;
         items.truncate(self.most);

@@ -1,5 +1,5 @@
-//! Wakes callers of this process that wait for work. It knows queues by name and nothing about jobs; a
-//! wake-up is a hint, and the caller looks for itself.
+//! Wakes the callers of this process that wait for work. It knows queue names and nothing about
+//! jobs. A wake-up is only a hint: the caller looks for itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The name under which every decision about a ticket is announced, as if it were a queue.
+/// Pseudo queue name that announces every decision about a ticket.
 pub(crate) const LOG: &str = "*";
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Waiters {
 #[derive(Debug, Default)]
 struct Signal {
     notify: Notify,
-    /// Set where it was for one of the waiter's own queues, not for anything that may have happened.
+    /// True if the wake-up was for one of the waiter's queues, not a nudge to all waiters.
     sure: AtomicBool,
 }
 
@@ -52,15 +52,15 @@ impl Notifier {
         }
     }
 
-    /// Wakes everybody who waits for one of these queues.
+    /// Wakes the waiters of these queues.
     pub(crate) fn wake<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let waiters = self.lock();
         if waiters.by_id.is_empty() {
             return;
         }
         for queue in queues {
-            for (wanted, signal) in waiters.by_id.values() {
-                if wanted.contains(queue) {
+            for (names, signal) in waiters.by_id.values() {
+                if names.contains(queue) {
                     signal.sure.store(true, Ordering::Release);
                     signal.notify.notify_one();
                 }
@@ -68,7 +68,7 @@ impl Notifier {
         }
     }
 
-    /// Something happened, perhaps nothing of interest: everybody looks again.
+    /// Makes every waiter look again, because something may have happened.
     pub(crate) fn nudge(&self) {
         for (_, signal) in self.lock().by_id.values() {
             signal.notify.notify_one();
@@ -81,8 +81,8 @@ impl Notifier {
 }
 
 impl Waiter {
-    /// Returns at once where the wake-up came between `enter` and this call. True where it was
-    /// for one of the waiter's queues, false where it is worth no more than another look.
+    /// Waits for the next wake-up; returns at once if it came between `enter` and this call. True
+    /// if it was for one of the waiter's queues, false if it was only a nudge.
     pub(crate) async fn woken(&self) -> bool {
         self.signal.notify.notified().await;
         self.signal.sure.swap(false, Ordering::AcqRel)

@@ -1,24 +1,26 @@
-//! Objects on their way between repositories that reach each other by no other way.
+//! Git bundles that travel through the database between repositories without another connection.
 
-/// More than this is not carried through the database.
+/// Maximum size of a bundle in the database.
 pub const PARCEL_BYTES_MAX: usize = 32 << 20;
-/// Older ones go when a new one comes; who still needs one asks again.
+/// Maximum age of a bundle. Adding one removes older ones; a worker that still needs one requests
+/// it again.
 pub(crate) const PARCEL_MS_MAX: i64 = 7 * 24 * 3_600_000;
 
+/// A git bundle, or the reason why it is not available.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parcel {
     pub key: String,
-    /// The commit that it is about.
+    /// Commit that the bundle contains.
     pub tip: String,
-    /// Why it cannot be had, where it cannot.
+    /// Reason why the bundle is not available.
     pub why: Option<String>,
     pub bytes: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParcelUpdate {
-    /// Puts it where others find it, and serves whoever wanted it.
+    /// Stores a bundle and clears the request for it.
     Put(Parcel),
-    /// Asks for the parcel of this key, or for a newer one.
+    /// Requests the bundle with this key, or a newer one.
     Want(String),
 }

@@ -1,5 +1,5 @@
-//! The store on `PostgreSQL`: many processes on many machines. Statements of one call travel
-//! together; claims skip what others are taking; nobody is told of work that nobody waits for.
+//! The store on `PostgreSQL`: many processes on many machines. The statements of one call are
+//! pipelined, claims skip locked jobs, and notifications are sent only if a caller waits.
 
 mod callers;
 mod channel_notifier;
@@ -56,18 +56,21 @@ use claim::{PgJobReadiness, Promoted};
 use pipeline::{OpenTransaction, Value, values};
 use upkeep::Upkeep;
 
-/// An event is read when every transaction that began before it has ended, so that nobody skips one:
-/// what rang may not be seen yet, and does not ring again. So soon it is looked for after a ring, then
-/// half as often each time, and at least so often until it is seen.
+/// Poll interval after a notification about the log. A reader sees an event only when every
+/// transaction that began before it has ended, so that a cursor skips none. A notified event may
+/// therefore not be visible yet, and no second notification comes. The interval starts here and
+/// doubles up to [`UNSEEN_MAX`].
 const UNSEEN_FIRST: Duration = Duration::from_millis(10);
 const UNSEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Connections for what an index answers at once, and every call asks. One is always warm, and what
-/// waits for it travels together.
+/// Number of connections for the short indexed reads of every call. One stays warm, and requests
+/// that wait for it travel as one batch.
 const QUICK: usize = 1;
 
+/// The store on one schema of a `PostgreSQL` server.
 #[derive(Debug)]
 pub(crate) struct Postgres {
+    /// `host:port/database`, for messages.
     name: String,
     settings: Settings,
     pool: Pool,
@@ -79,8 +82,8 @@ pub(crate) struct Postgres {
     open_jobs: Batcher<Pool, HasOpenJobs>,
     held_jobs: Batcher<Pool, HeldJobs>,
     unread: Batcher<Pool, UnreadMessages>,
-    posted: Batcher<Pool, messages::MessageInsert>,
-    seen: Batcher<Pool, records::AgentHeartbeat>,
+    outgoing: Batcher<Pool, messages::MessageInsert>,
+    heartbeats: Batcher<Pool, records::AgentHeartbeat>,
 }
 
 impl Postgres {
@@ -99,8 +102,8 @@ impl Postgres {
             open_jobs: Batcher::new(quick.clone()),
             held_jobs: Batcher::new(quick.clone()),
             unread: Batcher::new(quick),
-            posted: Batcher::new(pool.clone()),
-            seen: Batcher::new(pool.clone()),
+            outgoing: Batcher::new(pool.clone()),
+            heartbeats: Batcher::new(pool.clone()),
             settings,
             pool,
             notifier,
@@ -111,7 +114,7 @@ impl Postgres {
         pipeline::read(&self.pool, sql, values).await
     }
 
-    /// One statement that writes, a transaction of its own.
+    /// Runs one statement that writes, as its own transaction.
     async fn change(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
         pipeline::change(&self.pool, sql, values).await
     }
@@ -122,7 +125,7 @@ impl Postgres {
         session
             .run(self.channel.fire_all())
             .await?
-            .all_well(false)?;
+            .check_all(false)?;
         self.notifier.nudge();
         Ok(was_paused)
     }
@@ -224,11 +227,11 @@ impl Jobs for Postgres {
     }
 
     async fn renew(&self, job: JobId, fence: u64, lease: Duration) -> Result<Time> {
-        self.prolong(job, fence, lease).await
+        self.renew_lease(job, fence, lease).await
     }
 
     async fn release(&self, job: JobId, fence: u64) -> Result<()> {
-        self.give_back(job, fence).await
+        self.release_job(job, fence).await
     }
 
     async fn expire(&self, most: u32) -> Result<Expired> {
@@ -262,13 +265,13 @@ impl Jobs for Postgres {
 
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
-        // Entered and listening before the look: what comes after the look rings.
+        // Register and listen before the first look, so that a job added after it wakes us.
         let waiter = self.notifier.enter(&request.queue_names());
         let listening = self.channel.listen().await.is_ok();
         loop {
             let nap = match self.look(request).await {
                 Ok(PgJobReadiness::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
-                // What is wrong will show in the claim that follows.
+                // An error will show again in the claim that follows.
                 Ok(PgJobReadiness::Ready) | Err(_) => return,
             };
             let longest = if listening {
@@ -296,25 +299,25 @@ impl Events for Postgres {
 
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
-        // Entered and listening before the look: what is decided after the look rings.
+        // Register and listen before the first look, so that a decision after it wakes us.
         let waiter = self.notifier.enter(&[LOG.to_owned()]);
         let listening = self.channel.listen().await.is_ok();
-        let mut soon = None;
+        let mut unseen_poll = None;
         loop {
             match self.look_for_events(after).await {
                 Ok(false) => {}
-                // What is wrong will show in the reading that follows.
+                // An error will show again in the read that follows.
                 Ok(true) | Err(_) => return,
             }
-            let longest = match soon {
-                Some(soon) => soon,
+            let longest = match unseen_poll {
+                Some(unseen_poll) => unseen_poll,
                 None if listening => self.settings.poll,
                 None => Duration::from_secs(1),
             };
             let until = deadline.min(Instant::now() + longest);
-            let rung = tokio::time::timeout_at(until, waiter.woken()).await.is_ok();
-            soon = match soon {
-                _ if rung => Some(UNSEEN_FIRST),
+            let notified = tokio::time::timeout_at(until, waiter.woken()).await.is_ok();
+            unseen_poll = match unseen_poll {
+                _ if notified => Some(UNSEEN_FIRST),
                 Some(last) => Some((last * 2).min(UNSEEN_MAX)),
                 None => None,
             };
@@ -354,7 +357,7 @@ impl Events for Postgres {
     }
 
     async fn send(&self, message: NewMessage) -> Result<i64> {
-        self.posted.ask(messages::MessageInsert(message)).await
+        self.outgoing.ask(messages::MessageInsert(message)).await
     }
 
     async fn messages(&self, to: &str, most: u32) -> Result<Vec<Message>> {
@@ -366,7 +369,7 @@ impl Events for Postgres {
     }
 
     async fn beat(&self, agent: Agent) -> Result<()> {
-        self.seen.ask(records::AgentHeartbeat(agent)).await
+        self.heartbeats.ask(records::AgentHeartbeat(agent)).await
     }
 
     async fn agents(&self) -> Result<Vec<Agent>> {
@@ -378,7 +381,7 @@ impl Events for Postgres {
         let rows = self.read(sql, values![]).await?;
         let row = rows
             .first()
-            .ok_or_else(|| Error::Other("no clock".to_owned()))?;
+            .ok_or_else(|| Error::Other("the database returned no time".to_owned()))?;
         let version: &str = row.get(1);
         let version = version.split(' ').next().unwrap_or_default();
         Ok(Database {
@@ -413,8 +416,8 @@ impl Records for Postgres {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
-            return Ok(found.into_iter().collect());
+            let token = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
+            return Ok(token.into_iter().collect());
         }
         self.list_tokens(query.most).await
     }

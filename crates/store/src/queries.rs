@@ -1,17 +1,17 @@
-//! Questions that many callers ask, each put through one verb.
+//! Common queries, each built on one method of the traits.
 
 use flow::{Queue, TicketId, Time};
 
 use crate::Result;
-use crate::job::{Held, Job, JobQuery};
+use crate::job::{HeldJobsFilter, Job, JobQuery};
 use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
 use crate::token::{Token, TokenQuery};
 use crate::verbs::Store;
 
-/// Rows of one page of a list that is read to its end.
+/// Rows per page when a list is read to its end.
 const PAGE: u32 = 1000;
-/// The most jobs that one holder has.
+/// Maximum number of jobs listed for one holder.
 const HELD_MAX: u32 = 1000;
 
 impl dyn Store + '_ {
@@ -27,12 +27,12 @@ impl dyn Store + '_ {
         };
         let mut ids = Vec::new();
         loop {
-            let found = self.tickets(&query, &page).await?;
-            ids.extend(found.items.into_iter().map(|row| row.id));
-            if found.next.is_none() {
+            let tickets = self.tickets(&query, &page).await?;
+            ids.extend(tickets.items.into_iter().map(|row| row.id));
+            if tickets.next.is_none() {
                 break;
             }
-            page.after = found.next;
+            page.after = tickets.next;
         }
         ids.sort();
         Ok(ids)
@@ -41,7 +41,7 @@ impl dyn Store + '_ {
     /// Lists the jobs of these queues that this worker holds, the oldest first.
     pub async fn held_jobs(&self, worker: &str, queues: &[Queue]) -> Result<Vec<Job>> {
         let query = JobQuery {
-            held: Some(Held {
+            held: Some(HeldJobsFilter {
                 worker: worker.to_owned(),
                 queues: queues.to_vec(),
             }),
@@ -78,7 +78,7 @@ impl dyn Store + '_ {
         self.events(&query).await
     }
 
-    /// The database's own clock.
+    /// Returns the time by the database's clock.
     pub async fn now(&self) -> Result<Time> {
         Ok(self.database().await?.now)
     }
@@ -87,12 +87,12 @@ impl dyn Store + '_ {
         self.restrict(Restriction::Pause(pause)).await.map(drop)
     }
 
-    /// Ends a pause; false where there was none.
+    /// Ends a pause; false if there was none.
     pub async fn resume(&self, scope: &PauseScope) -> Result<bool> {
         self.restrict(Restriction::Resume(scope.clone())).await
     }
 
-    /// Limits the jobs of a provider that all workers together may hold at once.
+    /// Limits how many jobs of a provider all workers together may hold at once.
     pub async fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<()> {
         let provider = provider.to_owned();
         let limit = Restriction::ProviderLimit { provider, most };
@@ -116,7 +116,7 @@ impl dyn Store + '_ {
         self.update_parcel(ParcelUpdate::Put(parcel)).await
     }
 
-    /// Asks for a parcel, or for a newer one.
+    /// Requests a bundle, or a newer one.
     pub async fn want_parcel(&self, key: &str) -> Result<()> {
         let key = key.to_owned();
         self.update_parcel(ParcelUpdate::Want(key)).await

@@ -1,20 +1,20 @@
-//! What else is kept, and how it is asked for. Every list is paged.
+//! Stored records other than jobs and changes, and their queries. Every list is paged.
 
 use flow::event::Lease;
 use flow::{Event, Stage, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A ticket and the number that the store gave it.
+/// A ticket and its number in this store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     pub number: i64,
     pub ticket: Ticket,
-    /// The policy of its last decision.
+    /// Id of the policy of its last decision.
     pub policy: String,
 }
 
-/// A line of a list: no ledger, no rounds.
+/// A ticket in a list, without ledger and rounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketRow {
     pub number: i64,
@@ -26,7 +26,7 @@ pub struct TicketRow {
     pub epic: Option<String>,
     pub repository: Option<String>,
     pub version: u64,
-    /// How many dependencies are not met yet.
+    /// Number of dependencies that are not met yet.
     pub waits_for: u32,
     pub open_must_fix: u32,
     pub usd_micros: u64,
@@ -34,8 +34,10 @@ pub struct TicketRow {
     pub updated_at: Time,
 }
 
+/// Filters for a list of tickets; all of them must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketQuery {
+    /// Any of these stages; an empty list means every stage.
     pub stages: Vec<Stage>,
     pub epic: Option<String>,
     pub repository: Option<String>,
@@ -44,10 +46,10 @@ pub struct TicketQuery {
     pub depends_on: Option<TicketId>,
 }
 
-/// One page of a list, newest first unless said otherwise.
+/// Request for one page of a list. Lists are newest first unless documented otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub after: Option<i64>,
     pub most: u32,
 }
@@ -61,13 +63,15 @@ impl Default for Page {
     }
 }
 
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paged<T> {
     pub items: Vec<T>,
+    /// The `after` of the next page; `None` on the last page.
     pub next: Option<i64>,
 }
 
-/// A place in the event log. Opaque: compare and hand back, never compute.
+/// A position in the event log. Opaque: compare it and pass it back, never compute one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -76,20 +80,22 @@ pub struct Cursor {
     pub sequence: u64,
 }
 
+/// Selects events of the log, of one ticket or of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventQuery {
     pub ticket: Option<TicketId>,
     pub after: Cursor,
     pub most: u32,
-    /// The last ones instead of the first ones after the cursor, in the same order.
+    /// Returns the newest events instead of the first ones after the cursor, in the same order.
     pub newest: bool,
 }
 
+/// An event as the log stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredEvent {
     pub cursor: Cursor,
     pub ticket: Option<TicketId>,
-    /// The ticket's version after it.
+    /// Version of the ticket after the event.
     pub version: Option<u64>,
     pub policy: Option<String>,
     pub at: Time,
@@ -101,7 +107,9 @@ pub struct StoredEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EventBody {
+    /// A decision of `flow` that changed a ticket.
     Decided(Box<Event>),
+    /// Data of an event that changed no ticket.
     Noted(Value),
 }
 
@@ -124,6 +132,7 @@ pub struct Epic {
     pub updated_at: Time,
 }
 
+/// Target of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "scope", content = "name")]
 pub enum PauseScope {
@@ -132,54 +141,55 @@ pub enum PauseScope {
     Provider(String),
 }
 
+/// Stops new claims in its scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub scope: PauseScope,
-    /// Ends by itself then.
+    /// Time at which the pause ends by itself.
     pub until: Option<Time>,
     pub why: String,
     pub by: String,
 }
 
-/// A change of what claims keep to.
+/// A change of the restrictions on claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Restriction {
     Pause(Pause),
     Resume(PauseScope),
-    /// The number of jobs of one provider that all workers together may hold at once; `None` for as
-    /// many as there are. Claims that name their provider keep to it.
+    /// Maximum number of jobs of one provider that all workers together may hold at once; `None`
+    /// removes the limit. It applies to claims that name their provider.
     ProviderLimit {
         provider: String,
         most: Option<u32>,
     },
 }
 
-/// The pauses and limits that claims respect now.
+/// The pauses and limits that apply to claims now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restrictions {
     pub pauses: Vec<Pause>,
     pub provider_limits: Vec<(String, u32)>,
 }
 
-/// The position at which a cursor is taken or to which it moves.
+/// Ways to lease a cursor: take it, or move a held one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorMove {
-    /// Takes it where it is; a name that is new begins here.
+    /// Takes the cursor at its stored position; a new name starts at this one.
     StartAt(Cursor),
-    /// Moves the one that the holder has.
+    /// Moves the holder's cursor to this position.
     To(Cursor),
 }
 
-/// Which database this is.
+/// Description of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     /// `SQLite 3.53.0 at …` or `PostgreSQL 15.18 at …`, without a password.
     pub description: String,
-    /// Its clock.
+    /// Time by the database's clock.
     pub now: Time,
 }
 
-/// A statement of an agent under a claim that is not reported yet.
+/// A statement that an agent makes under a claim before it reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimStatement {
     pub ticket: TicketId,
@@ -193,7 +203,7 @@ pub struct ClaimStatement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatementKind {
-    /// A builder holds that a finding is wrong; the text is its reason.
+    /// The builder disputes a finding; the text is its reason.
     Dispute {
         finding: String,
     },
@@ -201,7 +211,7 @@ pub enum StatementKind {
     ChangesRequested,
 }
 
-/// A rule that a person has accepted for a repository's builders, or rejected.
+/// A rule for a repository's builders that a person has accepted or rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectRule {
     pub id: i64,
@@ -244,7 +254,7 @@ pub struct Message {
     pub processed_at: Option<Time>,
 }
 
-/// An agent or worker that has been seen.
+/// An agent or worker that has sent a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     pub name: String,
@@ -253,14 +263,16 @@ pub struct Agent {
     pub body: Value,
 }
 
+/// Selects the data that [`crate::Tickets::retain`] removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Ended jobs, processed messages, remembered answers and notes older than this go.
+    /// Ended jobs, processed messages, stored answers and notes older than this are removed.
     pub before: Time,
-    /// Terminal tickets with their events too, where the person says so.
+    /// Also removes terminal tickets with their events, if the person asks for it.
     pub tickets: bool,
 }
 
+/// Number of removed rows by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     pub jobs: u64,

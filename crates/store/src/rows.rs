@@ -1,5 +1,5 @@
-//! What both databases write, made of what `flow` decided: columns projected from a ticket's body
-//! and JSON text. All encoding happens here, before a transaction is open.
+//! Encodes decisions of `flow` for both databases: columns projected from a ticket's body, and JSON
+//! text. All encoding happens here, before a transaction is open.
 
 mod jobs;
 mod words;
@@ -20,15 +20,15 @@ use crate::record::Noted;
 use jobs::jobs_of;
 use words::word_of;
 
-/// What a list of tickets shows, in the order of [`crate::TicketRow`]'s readers.
+/// Columns of a ticket list, in the order in which [`crate::TicketRow`] is read.
 pub(crate) const TICKET_COLUMNS: &str = "number, id, title, stage, priority, round, epic, \
     repository, version, waits_for, open_must_fix, usd_micros, created_at, updated_at";
 
-/// What a list of jobs shows, in the order of [`crate::Job`]'s readers.
+/// Columns of a job list, in the order in which [`crate::Job`] is read.
 pub(crate) const JOB_COLUMNS: &str = "id, queue, state, ticket, serial, kind, body, priority, \
     created_at, not_before, attempts, fence, holder, lease_until, last_error, result";
 
-/// A ticket's line in `tickets`.
+/// A row of the table `tickets`.
 #[derive(Debug)]
 pub(crate) struct TicketColumns {
     pub(crate) id: String,
@@ -81,7 +81,7 @@ pub(crate) struct UsageColumns {
     pub(crate) wall_ms: i64,
 }
 
-/// A line of the event log; a note has no version.
+/// A row of the event log; a note has no version.
 #[derive(Debug)]
 pub(crate) struct EventColumns {
     pub(crate) ticket: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) struct EventColumns {
     pub(crate) body: String,
 }
 
-/// A [`Change`] in rows.
+/// A [`Change`] as rows.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) ticket: TicketColumns,
@@ -102,8 +102,7 @@ pub(crate) struct Encoded {
     pub(crate) rounds: Vec<RoundColumns>,
     pub(crate) findings: Vec<FindingColumns>,
     pub(crate) depends_on: Vec<String>,
-    /// The serial and fence that the event was reported under, and whether it says that the
-    /// lease is lost.
+    /// Serial and fence under which the event was reported, and whether it reports a lost lease.
     pub(crate) lease: Option<LeaseCheck>,
     pub(crate) event: EventColumns,
     pub(crate) policy_id: String,
@@ -125,12 +124,12 @@ pub(crate) struct LeaseCheck {
 
 impl Encoded {
     pub(crate) fn new(change: Change) -> Result<Self, Error> {
-        let expected = change.was.unwrap_or(0).saturating_add(1);
+        let expected = change.base_version.unwrap_or(0).saturating_add(1);
         if change.ticket.version != expected {
             return Err(Error::Other(format!(
-                "a change of {} was decided on version {} and says it made {}: one event, one version",
+                "the change of {} goes from version {} to {}, but one event adds exactly one version",
                 change.ticket.id,
-                change.was.unwrap_or(0),
+                change.base_version.unwrap_or(0),
                 change.ticket.version
             )));
         }
@@ -145,7 +144,7 @@ impl Encoded {
             .collect();
         reads.sort();
         Ok(Self {
-            was: change.was.map(int),
+            was: change.base_version.map(int),
             rounds: change.ticket.rounds.iter().map(round_columns).collect(),
             findings: finding_columns(&change.ticket)?,
             depends_on: change
@@ -182,7 +181,7 @@ fn ticket_columns(
     Ok(TicketColumns {
         id: ticket.id.to_string(),
         version: int(ticket.version),
-        stage: ticket.stage.word(),
+        stage: ticket.stage.as_str(),
         title: clean(&ticket.spec.title),
         priority: ticket.spec.priority,
         round: i64::from(ticket.round),

@@ -1,28 +1,28 @@
-//! Sizes and time-outs of the store. Everything that could grow has its limit here.
+//! Limits and timeouts of the store. Everything that can grow has its limit here.
 
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long to wait for somebody else's lock.
+    /// Maximum wait for a lock that another process holds.
     pub busy_timeout: Duration,
-    /// How many operations `SQLite`'s writer commits as one group.
+    /// Maximum number of operations that the `SQLite` writer commits as one group.
     pub group_max: usize,
-    /// How many operations may wait for the writer before callers have to.
+    /// Capacity of the writer's queue; when it is full, callers wait.
     pub writer_queue_max: usize,
-    /// Reading connections to `SQLite`.
+    /// Maximum number of read connections to `SQLite`.
     pub readers_max: usize,
-    /// Connections to `PostgreSQL`.
+    /// Maximum number of connections to `PostgreSQL`.
     pub connections_max: usize,
     pub connect_timeout: Duration,
-    /// The slow look under every wake-up, should one get lost.
+    /// Fallback poll interval in case a wake-up is lost.
     pub poll: Duration,
-    /// Below this much free space no job is claimed.
+    /// No job is claimed when less disk space is free.
     pub free_space_min_bytes: u64,
-    /// Kept beside an `SQLite` file, and given up when the disk is full so that the failure can
-    /// still be recorded.
+    /// Size of the ballast file next to an `SQLite` file. It is deleted when the disk is full, so
+    /// that the failure can still be recorded.
     pub ballast_bytes: usize,
-    /// How often a job that no ticket follows may lose its lease before it is dead.
+    /// Lost leases after which a job without a ticket is dead.
     pub attempts_max: u32,
 }
 

@@ -1,5 +1,5 @@
-//! The store on `SQLite`: one file, WAL, every commit synced. One writer thread commits what has
-//! queued up as a group; reads run beside it on connections that cannot write. Several processes
+//! The store on `SQLite`: one file, WAL, every commit synced. One writer thread commits queued
+//! operations as a group; reads run in parallel on connections that cannot write. Several processes
 //! may share the file.
 
 mod batched;
@@ -60,14 +60,15 @@ use readers::Readers;
 use retain::Sort;
 use writer::{Tx, Writer};
 
+/// The store on one `SQLite` file.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     path: PathBuf,
     settings: Settings,
     writer: Writer,
     readers: Readers,
-    /// For what an index answers at once, and every call asks: one reader, who has it all in hand,
-    /// is quicker than several who are woken for it, and waits behind no list.
+    /// Single reader for the short indexed reads of every call. One busy reader is faster than
+    /// waking several threads, and it never waits behind a long list.
     quick: Readers,
     tokens_by_hash: Batcher<Readers, TokenByHash>,
     open_jobs: Batcher<Readers, HasOpenJobs>,
@@ -80,21 +81,21 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
         let notifier = Arc::<Notifier>::default();
-        let (owned, set) = (path.to_owned(), settings.clone());
+        let (owned_path, owned_settings) = (path.to_owned(), settings.clone());
         let opened = tokio::task::spawn_blocking(move || {
-            let db = open::writer(&owned, &set)?;
-            let identity = DatabaseFiles::establish(&owned, &db)?;
+            let db = open::writer(&owned_path, &owned_settings)?;
+            let identity = DatabaseFiles::establish(&owned_path, &db)?;
             Ok::<_, Error>((db, Arc::new(identity)))
         });
         let (db, identity) = opened
             .await
-            .map_err(|error| Error::Other(format!("opening was broken off: {error}")))??;
-        let reading = |most| {
+            .map_err(|error| Error::Other(format!("could not open the database: {error}")))??;
+        let new_readers = |most| {
             let identity = Arc::clone(&identity);
             Readers::new(path.to_owned(), identity, settings.clone(), most)
         };
-        let quick = reading(1);
-        let readers = reading(settings.readers_max);
+        let quick = new_readers(1);
+        let readers = new_readers(settings.readers_max);
         Ok(Self {
             path: path.to_owned(),
             writer: Writer::start(
@@ -214,9 +215,9 @@ impl Tickets for Sqlite {
 #[async_trait]
 impl Jobs for Sqlite {
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
-        let plain = |job: &JobColumns| job.key.is_none() && job.queue_max.is_none();
+        let is_plain = |job: &JobColumns| job.key.is_none() && job.queue_max.is_none();
         let jobs: Vec<_> = jobs.iter().map(JobColumns::free).collect::<Result<_>>()?;
-        if jobs.iter().all(plain) {
+        if jobs.iter().all(is_plain) {
             return self.writer.run_plain(move |tx| tx.enqueue(&jobs)).await;
         }
         self.writer.run(move |tx| tx.enqueue(&jobs)).await
@@ -262,7 +263,7 @@ impl Jobs for Sqlite {
     }
 
     async fn expire(&self, most: u32) -> Result<Expired> {
-        // Most looks find nothing, and need not wait for the writer.
+        // Usually nothing has lapsed; a read avoids waiting for the writer.
         if !self.readers.run(claim::any_lapsed).await? {
             return Ok(Expired::default());
         }
@@ -299,13 +300,13 @@ impl Jobs for Sqlite {
 
     async fn wait(&self, request: &ClaimRequest, most: Duration) {
         let deadline = Instant::now() + most;
-        // Entered before the look: what comes after the look rings.
+        // Register before the first look, so that a job added after it wakes us.
         let waiter = self.notifier.enter(&request.queue_names());
         loop {
-            let asked = request.clone();
-            let nap = match self.readers.run(move |db| claim::look(db, &asked)).await {
+            let request = request.clone();
+            let nap = match self.readers.run(move |db| claim::look(db, &request)).await {
                 Ok(SqliteJobReadiness::Nothing { due_in }) => due_in.unwrap_or(self.settings.poll),
-                // What is wrong will show in the claim that follows.
+                // An error will show again in the claim that follows.
                 Ok(SqliteJobReadiness::Ready) | Err(_) => return,
             };
             let until = deadline.min(Instant::now() + nap.min(self.settings.poll));
@@ -333,16 +334,16 @@ impl Events for Sqlite {
 
     async fn wait_for_events(&self, after: Cursor, most: Duration) {
         let deadline = Instant::now() + most;
-        // Entered before the look: what is decided after the look rings.
+        // Register before the first look, so that a decision after it wakes us.
         let waiter = self.notifier.enter(&[LOG.to_owned()]);
         loop {
             match self.readers.run(move |db| log::has_after(db, after)).await {
                 Ok(false) => {}
-                // What is wrong will show in the reading that follows.
+                // An error will show again in the read that follows.
                 Ok(true) | Err(_) => return,
             }
             let until = deadline.min(Instant::now() + self.settings.poll);
-            // Woken or not, it is looked at again.
+            // Woken or timed out, look again.
             let _ = tokio::time::timeout_at(until, waiter.woken()).await;
             if Instant::now() >= deadline {
                 return;
@@ -443,8 +444,8 @@ impl Records for Sqlite {
 
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>> {
         if let Some(hash) = &query.hash {
-            let found = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
-            return Ok(found.into_iter().collect());
+            let token = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
+            return Ok(token.into_iter().collect());
         }
         let most = query.most;
         self.readers.run(move |db| tokens::list(db, most)).await

@@ -1,26 +1,26 @@
-//! Tokens: who may speak, as whom, of what, until when. The store compares hashes and looks at no role.
+//! Tokens: agent, role, scope and expiry. The store compares hashes and ignores roles.
 
 use flow::event::Lease;
 use flow::{TicketId, Time};
 use serde::{Deserialize, Serialize};
 
-/// A token without its secret, of which only the hash is kept.
+/// A token without its secret; only the hash is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Names it in lists; no secret.
+    /// Id for lists; not secret.
     pub id: String,
     #[serde(skip_serializing, default)]
     pub hash: String,
     pub agent: String,
-    /// Whom the agent stands for.
+    /// Person or team behind the agent.
     pub principal: String,
     pub role: String,
-    /// The family of the model behind it, where it is known.
+    /// Model family of the agent, if known.
     pub family: Option<String>,
-    /// The only ticket that it may speak of.
+    /// Ticket that the token is limited to.
     pub ticket: Option<TicketId>,
-    /// The lease of the run that it was made for. Such tokens are many, and are forgotten when they
-    /// have ended and another is made.
+    /// Lease of the run that the token was made for. There are many such tokens; adding one deletes
+    /// those that were revoked or have expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     pub created_by: String,
@@ -29,10 +29,10 @@ pub struct Token {
     pub revoked_at: Option<Time>,
 }
 
-/// Which tokens are asked for.
+/// Filter for a list of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenQuery {
-    /// Only the one whose secret has this hash.
+    /// Only the token whose secret has this hash.
     pub hash: Option<String>,
     pub most: u32,
 }

@@ -1,5 +1,5 @@
-//! Ready files for agents: a reviewer and a fixer for Claude Code, with the instructions that our own
-//! briefs carry. A file that somebody has changed is left alone.
+//! Agent files for Claude Code: a reviewer and a fixer, with the instructions of our own briefs. A
+//! file without our marker line is never overwritten.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use super::project;
 use crate::failure::{ExitKind, Failure};
 use crate::settings::Environment;
 
-/// By this line a file of ours is known.
-const OURS: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
+/// Identifies our own files. It must not change: older files have it.
+const FILE_MARKER: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
 
-/// Where the files go.
+/// Place of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstallScope {
     Project,
@@ -22,25 +22,26 @@ pub enum InstallScope {
     User,
 }
 
+/// A file with the instructions of an agent.
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentFile {
     pub path: PathBuf,
     pub text: String,
 }
 
-/// The files as they would be written.
+/// Returns the files as they would be written.
 pub async fn propose(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
-    place: InstallScope,
+    scope: InstallScope,
 ) -> Result<Vec<AgentFile>, Failure> {
-    let root = match place {
-        InstallScope::User => surroundings.home.clone().ok_or_else(|| {
-            Failure::usage("there is no home: HOME is not set")
-                .hint("install them into the project, without --user")
+    let root = match scope {
+        InstallScope::User => environment.home.clone().ok_or_else(|| {
+            Failure::usage("there is no home directory: HOME is not set")
+                .hint("leave out --user to install into the project")
         })?,
         InstallScope::Project => {
-            let git = project::open(surroundings, directory).await?;
+            let git = project::open_repository(environment, directory).await?;
             let tree = git.work_tree().map(Path::to_owned);
             tree.ok_or_else(|| Failure::usage("this repository has no work tree to write into"))?
         }
@@ -65,7 +66,7 @@ fn reviewer() -> (&'static str, String) {
     (
         "countersign-reviewer.md",
         format!(
-            "{head}{OURS}\n\n{manual}\nWithout COUNTERSIGN_RESULT_FILE print the JSON last; `countersign findings parse -` reads it.\n"
+            "{head}{FILE_MARKER}\n\n{manual}\nWithout COUNTERSIGN_RESULT_FILE print the JSON last; `countersign findings parse -` reads it.\n"
         ),
     )
 }
@@ -78,21 +79,21 @@ fn fixer() -> (&'static str, String) {
     (
         "countersign-fixer.md",
         format!(
-            "{head}{OURS}\n\n{}\nCommit with the message `fix: address code review round N - <what you did>`.\n",
+            "{head}{FILE_MARKER}\n\n{}\nCommit with the message `fix: address code review round N - <what you did>`.\n",
             fixer_manual()
         ),
     )
 }
 
-/// Writes them all, or none: looked at before the first is written.
+/// Writes all files, or none if one exists that is not ours.
 pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
     for file in files {
-        let there = std::fs::read_to_string(&file.path);
-        if there.is_ok_and(|text| !text.contains(OURS)) {
+        let existing = std::fs::read_to_string(&file.path);
+        if existing.is_ok_and(|text| !text.contains(FILE_MARKER)) {
             return Err(Failure::new(
                 ExitKind::Refused,
                 format!(
-                    "{} is there already, is not ours, and is left as it is",
+                    "{} exists and was not written by Countersign; it is left as it is",
                     file.path.display()
                 ),
             )

@@ -1,5 +1,6 @@
-//! Work for agents that come by themselves, in the words of the systems that they were written for:
-//! an assignment is a job of a ticket in their hands. What they report goes to the desk.
+//! Work for agents that connect over MCP. The names of tools and fields are those that such agents
+//! already know: an assignment is a job of a ticket that the agent has claimed. The coordinator
+//! gets every report.
 
 pub mod claims;
 pub mod context;
@@ -8,9 +9,9 @@ pub mod verdict;
 use std::time::Duration;
 
 use engine::coordinator::{Once, Report};
-use engine::session::{self, AgentSession, Said, SessionClaim};
+use engine::session::{self, AgentSession, SessionClaim, SubmissionNotes};
 use flow::brief::Recipient;
-use flow::dialect::{Dialect, word};
+use flow::dialect::{Dialect, stage_word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{EventKind, Task, Ticket, TicketId};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,8 @@ pub use claims::ClaimRef;
 /// Agents that connect by themselves answer with tools.
 const RECIPIENT: Recipient = Recipient::Connected;
 
-/// A job in an agent's hands. The first fields are 000's.
+/// A job that an agent has claimed. The first six fields have the names that existing agents
+/// expect.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Assignment {
     /// The `assignment_id` of other calls.
@@ -43,7 +45,7 @@ pub struct Assignment {
     pub title: String,
     /// Names this claim: send it with every report.
     pub attempt: String,
-    /// Unless a heartbeat comes.
+    /// The lease ends then, unless a heartbeat extends it.
     pub lease_until: String,
     pub base_branch: String,
     pub repository: Option<String>,
@@ -53,18 +55,18 @@ pub struct Assignment {
     pub brief: String,
 }
 
-/// What a builder says when it submits.
+/// A builder's report on its submission.
 #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuilderSubmission {
-    /// The ticket's own, unless another is named.
+    /// The default is the ticket's own branch.
     pub branch_name: Option<String>,
     pub summary: String,
     pub claims: Vec<CriterionReport>,
     pub findings: Vec<FindingResponse>,
 }
 
-/// One acceptance criterion, in the builder's eyes.
+/// The builder's claim about one acceptance criterion.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CriterionReport {
@@ -74,14 +76,14 @@ pub struct CriterionReport {
     pub evidence: String,
 }
 
-/// What became of a finding.
+/// The builder's answer to a finding.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingResponse {
-    /// As the brief names it: F1, F2, …
+    /// The finding's id in the brief: F1, F2, …
     pub id: String,
     pub outcome: FixOutcome,
-    /// Why, where it was not fixed.
+    /// The reason if it was not fixed.
     #[serde(default)]
     pub note: String,
 }
@@ -95,22 +97,26 @@ pub enum FixOutcome {
 }
 
 impl Identity {
+    /// Builds the session under which the caller claims and reports.
     pub fn agent_session(&self) -> AgentSession {
         AgentSession {
             actor: self.actor.clone(),
             ticket: self.ticket.clone(),
-            standing: self.standing,
+            access: self.access,
             task_queues: tasks::queues(self),
         }
     }
 }
 
-/// What the agent has in hand, else the most urgent that it may take.
-pub async fn current(office: &App, speaker: &Identity) -> Result<Option<Assignment>, Failure> {
-    match session::take(&office.desk, &speaker.agent_session()).await? {
-        Some(errand) => {
-            let described = describe(office, &errand).await?;
-            claims::given(office, speaker, &errand.attempt()).await?;
+/// Returns the job that the agent holds, or claims the most urgent one that it may take.
+pub async fn current_assignment(
+    app: &App,
+    identity: &Identity,
+) -> Result<Option<Assignment>, Failure> {
+    match session::claim_next(&app.coordinator, &identity.agent_session()).await? {
+        Some(claim) => {
+            let described = build_assignment(app, &claim).await?;
+            claims::record_given(app, identity, &claim.attempt()).await?;
             Ok(Some(described))
         }
         None => Ok(None),
@@ -118,181 +124,195 @@ pub async fn current(office: &App, speaker: &Identity) -> Result<Option<Assignme
 }
 
 /// Waits until there may be a job, a task or a message for this agent.
-pub async fn wait(office: &App, speaker: &Identity, most: Duration) {
-    session::wait(&office.desk, &speaker.agent_session(), most).await;
+pub async fn wait(app: &App, identity: &Identity, most: Duration) {
+    session::wait(&app.coordinator, &identity.agent_session(), most).await;
 }
 
 /// Returns the ticket of the job that this agent holds.
-pub async fn held(office: &App, speaker: &Identity) -> Result<Option<TicketId>, Failure> {
-    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+pub async fn held_ticket(app: &App, identity: &Identity) -> Result<Option<TicketId>, Failure> {
+    let held = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
     Ok(held.map(|claim| claim.stored.ticket.id))
 }
 
-/// The agent says that it is at work.
+/// Records that the agent has started its job.
 pub async fn accept(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<Assignment, Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    session::start(&office.desk, &speaker.agent_session(), &errand).await?;
-    describe(office, &claims::reporting(office, speaker, named).await?).await
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    session::start(&app.coordinator, &identity.agent_session(), &claim).await?;
+    build_assignment(
+        app,
+        &claims::require_reported_claim(app, identity, claim_ref).await?,
+    )
+    .await
 }
 
-/// Prolongs the lease; says until when, and under which attempt.
-pub async fn beat(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Extends the lease; returns its new end and the attempt that it belongs to.
+pub async fn renew_lease(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<Option<(String, String)>, Failure> {
-    let session = speaker.agent_session();
-    let Some(errand) = session::held(&office.desk, &session).await? else {
+    let session = identity.agent_session();
+    let Some(claim) = session::current_claim(&app.coordinator, &session).await? else {
         return Ok(None);
     };
-    claims::admit(office, speaker, named, Some(&errand.claim())).await?;
-    let until = session::beat(&office.desk, &session, &errand).await?;
-    Ok(Some((until.iso(), errand.attempt().to_string())))
+    claims::check_report(app, identity, claim_ref, Some(&claim.claim())).await?;
+    let until = session::renew_lease(&app.coordinator, &session, &claim).await?;
+    Ok(Some((until.to_iso(), claim.attempt().to_string())))
 }
 
-/// Puts the newest commit of the branch forward.
+/// Submits the newest commit of the branch.
 pub async fn submit(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
-    said: BuilderSubmission,
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
+    report: BuilderSubmission,
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    let ticket = &errand.stored.ticket;
-    if !matches!(errand.task, Task::Build { .. }) {
-        let kind = errand.task.word();
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    let ticket = &claim.stored.ticket;
+    if !matches!(claim.task, Task::Build { .. }) {
+        let kind = claim.task.word();
         return Err(Failure::new(
             ExitKind::Refused,
-            format!("what you have in hand is a {kind}, not a build"),
+            format!("your assignment is a {kind}, not a build"),
         )
         .hint("answer it with submit_review_result"));
     }
-    let (git, rules) = project::of_ticket(office, ticket).await?;
-    let branch = said
+    let (git, rules) = project::open_ticket_repository(app, ticket).await?;
+    let branch = report
         .branch_name
         .clone()
         .unwrap_or_else(|| branch_of(ticket));
-    let put =
-        engine::perform::put_forward(&git, &rules, ticket, &branch, &speaker.actor.agent).await?;
-    let desk = &office.desk;
-    let session = speaker.agent_session();
-    let (policy, said) = (&rules.policy, of_builder(said));
-    let ticket = session::submit(desk, policy, &session, &errand, (put, said), once).await?;
-    claims::reported(office, speaker, &errand.attempt()).await;
+    let submission =
+        engine::jobs::describe_submission(&git, &rules, ticket, &branch, &identity.actor.agent)
+            .await?;
+    let coordinator = &app.coordinator;
+    let session = identity.agent_session();
+    let (policy, report) = (&rules.policy, builder_report(report));
+    let ticket = session::submit(
+        coordinator,
+        policy,
+        &session,
+        &claim,
+        (submission, report),
+        once,
+    )
+    .await?;
+    claims::record_reported(app, identity, &claim.attempt()).await;
     Ok(ticket)
 }
 
-fn of_builder(said: BuilderSubmission) -> Said {
+fn builder_report(submission: BuilderSubmission) -> SubmissionNotes {
     let claim = |claim: CriterionReport| findings::CriterionAnswer {
         criterion: findings::clean(&claim.criterion),
         met: claim.met,
         evidence: Some(findings::clean(&claim.evidence)).filter(|text| !text.is_empty()),
     };
-    let report = |handled: FindingResponse| FindingReport {
-        finding: handled.id,
-        outcome: match handled.outcome {
+    let report = |response: FindingResponse| FindingReport {
+        finding: response.id,
+        outcome: match response.outcome {
             FixOutcome::Fixed => ReportedOutcome::Fixed,
             FixOutcome::CouldNotFix => ReportedOutcome::CouldNotFix,
             FixOutcome::Disputed => ReportedOutcome::Disputed,
         },
-        note: findings::clean(&handled.note),
+        note: findings::clean(&response.note),
     };
-    Said {
-        summary: said.summary,
-        claims: said.claims.into_iter().map(claim).collect(),
-        reports: said.findings.into_iter().map(report).collect(),
+    SubmissionNotes {
+        summary: submission.summary,
+        claims: submission.claims.into_iter().map(claim).collect(),
+        reports: submission.findings.into_iter().map(report).collect(),
     }
 }
 
-/// Notes how far the agent is.
+/// Notes the agent's progress in the log.
 pub async fn checkpoint(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     summary: &str,
 ) -> Result<(), Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    // Nobody weighs a checkpoint, so a refusal in it would be lost.
-    let judges = matches!(errand.task, Task::Review { .. } | Task::Verify { .. });
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    // No verdict is computed from a checkpoint, so a rejection in it would be lost.
+    let judges = matches!(claim.task, Task::Review { .. } | Task::Verify { .. });
     if judges && findings::read(summary).claim == findings::ReviewClaim::ChangesRequested {
         return Err(
-            Failure::new(ExitKind::Refused, "this checkpoint refuses the change, and a checkpoint is no verdict; it was not noted")
-                .hint("refuse with submit_review_result (approved: false, with feedback), or send a checkpoint about your progress only"),
+            Failure::new(ExitKind::Refused, "this checkpoint rejects the change, but a checkpoint is no verdict; it was not noted")
+                .hint("to reject, call submit_review_result (approved: false, with feedback); a checkpoint is for progress only"),
         );
     }
     let noted = Noted {
-        at: (office.desk.clock)(),
-        ticket: Some(errand.stored.ticket.id),
+        at: (app.coordinator.clock)(),
+        ticket: Some(claim.stored.ticket.id),
         name: "checkpoint".to_owned(),
-        by: speaker.actor.agent.clone(),
+        by: identity.actor.agent.clone(),
         body: json!({"summary": findings::clean(summary)}),
     };
-    Ok(office.desk.store.note(noted).await?)
+    Ok(app.coordinator.store.note(noted).await?)
 }
 
-/// The agent cannot go on: a person is asked.
-pub async fn ask_for_help(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Escalates the ticket to a person because the agent cannot continue.
+pub async fn request_help(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     why: &str,
     once: Option<Once>,
 ) -> Result<Ticket, Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    let session = speaker.agent_session();
-    session::start(&office.desk, &session, &errand).await?;
-    let what = EventKind::HelpRequested {
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    let session = identity.agent_session();
+    session::start(&app.coordinator, &session, &claim).await?;
+    let kind = EventKind::HelpRequested {
         why: findings::clean(why),
-        lease: Some(errand.lease),
+        lease: Some(claim.lease),
     };
     let report = Report {
         once,
-        ..Report::new(session.actor_for(&errand.task), what)
+        ..Report::new(session.actor_for(&claim.task), kind)
     };
-    let id = &errand.stored.ticket.id;
-    let ticket = office.desk.decide(id, &errand.policy, report).await?;
-    claims::reported(office, speaker, &errand.attempt()).await;
+    let id = &claim.stored.ticket.id;
+    let ticket = app.coordinator.decide(id, &claim.policy, report).await?;
+    claims::record_reported(app, identity, &claim.attempt()).await;
     Ok(ticket)
 }
 
-async fn describe(office: &App, errand: &SessionClaim) -> Result<Assignment, Failure> {
-    let stored = &errand.stored;
+async fn build_assignment(app: &App, claim: &SessionClaim) -> Result<Assignment, Failure> {
+    let stored = &claim.stored;
     let ticket = &stored.ticket;
-    let (_, rules) = project::of_ticket(office, ticket).await?;
-    let (policy, house) = (&rules.policy, &rules.house);
-    let (brief, commit) = match &errand.task {
+    let (_, rules) = project::open_ticket_repository(app, ticket).await?;
+    let (policy, project_rules) = (&rules.policy, &rules.rules);
+    let (brief, commit) = match &claim.task {
         Task::Review { seat, commit, .. } => (
-            flow::brief::for_reviewer(ticket, seat, policy, house, RECIPIENT),
+            flow::brief::for_reviewer(ticket, seat, policy, project_rules, RECIPIENT),
             Some(commit),
         ),
         Task::Verify {
             findings, commit, ..
         } => (
-            flow::brief::verify(ticket, findings, house, RECIPIENT),
+            flow::brief::for_verifier(ticket, findings, project_rules, RECIPIENT),
             Some(commit),
         ),
-        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-            (flow::brief::build(ticket, policy, house, RECIPIENT), None)
-        }
+        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => (
+            flow::brief::for_builder(ticket, policy, project_rules, RECIPIENT),
+            None,
+        ),
     };
-    let builds = matches!(errand.task, Task::Build { .. });
+    let builds = matches!(claim.task, Task::Build { .. });
     Ok(Assignment {
         id: stored.number,
-        status: word(ticket.stage, Dialect::Sergeant).to_owned(),
+        status: stage_word(ticket.stage, Dialect::Sergeant).to_owned(),
         review_attempt: ticket.round,
         max_cycles: policy.rounds_allowed(ticket.counts.granted),
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
         branch_name: branch_of(ticket),
         ticket: ticket.id.to_string(),
-        kind: errand.task.word().to_owned(),
+        kind: claim.task.word().to_owned(),
         title: ticket.spec.title.clone(),
-        attempt: errand.attempt().to_string(),
-        lease_until: errand.until.iso(),
+        attempt: claim.attempt().to_string(),
+        lease_until: claim.until.to_iso(),
         base_branch: rules.base_branch,
         repository: ticket.spec.context.repository.clone(),
         commit: commit.cloned(),
@@ -301,13 +321,18 @@ async fn describe(office: &App, errand: &SessionClaim) -> Result<Assignment, Fai
 }
 
 fn branch_of(ticket: &Ticket) -> String {
-    engine::perform::branch(ticket)
+    engine::jobs::branch_name(ticket)
 }
 
-/// The answer to a call that came before under the same key, if one did.
-pub async fn recall(office: &App, key: &str, payload_hash: &str) -> Result<Option<Value>, Failure> {
-    match office.desk.store.recall(key).await? {
-        Some(first) if first.payload_hash == payload_hash => Ok(Some(first.answer)),
+/// Returns the stored answer if a call with the same idempotency key was answered before. The same
+/// key with another payload is an error.
+pub async fn recall_answer(
+    app: &App,
+    key: &str,
+    payload_hash: &str,
+) -> Result<Option<Value>, Failure> {
+    match app.coordinator.store.recall(key).await? {
+        Some(stored) if stored.payload_hash == payload_hash => Ok(Some(stored.answer)),
         Some(_) => Err(store::Error::KeyReused {
             key: key.to_owned(),
         }

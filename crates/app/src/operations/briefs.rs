@@ -1,5 +1,6 @@
-//! The project's own words in the briefs: instruction files that are named, and a text for each role.
-//! Both come from the base branch. A change under review has no say in what its reviewer reads.
+//! The project's own parts of the briefs: names of instruction files, and a text for each role.
+//! Both come from the base branch, so that a change under review cannot alter what its reviewer
+//! reads.
 
 use engine::git::Repository;
 use flow::brief::{INSTRUCTION_FILES, ROLE_TEXT_BYTES_MAX, RoleText, RoleTexts};
@@ -16,15 +17,15 @@ pub struct BriefProblem {
     pub hint: String,
 }
 
-/// The instruction files that the base branch has, and the text for each role.
+/// Loads the names of the base branch's instruction files, and the text for each role.
 pub async fn load(
     git: &Repository,
     base: &str,
     briefs: &Briefs,
 ) -> Result<(Vec<String>, RoleTexts), Failure> {
-    let commit = git.base(base).await.map_err(Failure::error)?;
-    let named = git.named_files_at(&commit, &INSTRUCTION_FILES).await;
-    let named = named.map_err(Failure::error)?.into_iter();
+    let commit = git.base_tip(base).await.map_err(Failure::error)?;
+    let files = git.named_files_at(&commit, &INSTRUCTION_FILES).await;
+    let files = files.map_err(Failure::error)?.into_iter();
     let mut texts = RoleTexts::default();
     for (role, path) in roles(briefs) {
         let read = read(git, base, (role, path)).await?;
@@ -37,20 +38,20 @@ pub async fn load(
             _ => texts.verifier = text,
         }
     }
-    Ok((named.map(|file| file.path).collect(), texts))
+    Ok((files.map(|file| file.path).collect(), texts))
 }
 
-/// All that is wrong with the files of `[briefs]` on a base branch.
+/// Lists all problems of the `[briefs]` files on a base branch.
 pub async fn problems(
     git: &Repository,
     base: &str,
     briefs: &Briefs,
 ) -> Result<Vec<BriefProblem>, Failure> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for (role, path) in roles(briefs) {
-        found.extend(read(git, base, (role, path)).await?.err());
+        problems.extend(read(git, base, (role, path)).await?.err());
     }
-    Ok(found)
+    Ok(problems)
 }
 
 fn roles(briefs: &Briefs) -> impl Iterator<Item = (&'static str, &str)> {
@@ -82,7 +83,7 @@ async fn read(
             "name it relative to the top of the repository, such as docs/review-notes.md",
         );
     }
-    let commit = git.base(base).await.map_err(Failure::error)?;
+    let commit = git.base_tip(base).await.map_err(Failure::error)?;
     let files = git.named_files_at(&commit, &[path]).await;
     let files = files.map_err(Failure::error)?;
     let Some(file) = files.iter().find(|file| file.path == path) else {
@@ -101,7 +102,7 @@ async fn read(
         let most = ROLE_TEXT_BYTES_MAX / 1024;
         return problem(
             format!(
-                "{shown} has {} bytes on {base}; at most {most} KiB are taken",
+                "{shown} has {} bytes on {base}; the limit is {most} KiB",
                 file.bytes
             ),
             "shorten it: every run of the role reads it",

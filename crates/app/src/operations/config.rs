@@ -1,4 +1,4 @@
-//! Which configuration files there are, what they come to, and what is wrong with them.
+//! Finds the configuration files, shows the merged settings, and checks the files for problems.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use serde_json::json;
 
 use super::{briefs, project};
 use crate::failure::Failure;
+use crate::settings::config_problems::{self, ConfigProblem};
 use crate::settings::file::{self, NAME, ProjectSettings};
 use crate::settings::layers::{self, ConfigSource, Setting};
-use crate::settings::trouble::{self, ConfigProblem};
-use crate::settings::{Environment, read_bounded};
+use crate::settings::{Environment, read_bounded, renamed_keys};
 
-/// Patterns of one file that are looked at.
+/// Maximum number of patterns of one file that are checked.
 const PATTERNS_MAX: usize = 100;
-/// Files that are named for a pattern.
+/// Number of example files for a pattern.
 const EXAMPLES_MAX: usize = 3;
-/// A larger file is no configuration.
+/// Maximum size of a configuration file.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// The files that count here, the strongest first, and the base branch they name.
+/// The files that apply, strongest first, and the base branch that they name.
 #[derive(Clone, Debug)]
 pub struct ConfigFiles {
     pub base: String,
@@ -30,25 +30,29 @@ pub struct ConfigFiles {
     pub remarks: Vec<String>,
 }
 
-/// On the base branch, else in the person's own work tree; below either, the user's own file.
-pub async fn find(
-    surroundings: &Environment,
+/// Finds the project's file on the base branch, else in the work tree, and after it the user's own
+/// file.
+pub async fn find_files(
+    environment: &Environment,
     git: &Repository,
-    asked: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<ConfigFiles, Failure> {
     let mut remarks = Vec::new();
-    let first = match asked {
+    let first = match requested {
         Some(base) => base.to_owned(),
         None => git.default_base().await.map_err(Failure::usage)?,
     };
-    let mut source = on_base(git, &first).await?;
-    let named = source.as_ref().map(named_base).transpose()?.flatten();
-    let base = asked.map(str::to_owned).or(named).unwrap_or(first.clone());
+    let mut source = base_branch_source(git, &first).await?;
+    let configured = source.as_ref().map(named_base).transpose()?.flatten();
+    let base = requested
+        .map(str::to_owned)
+        .or(configured)
+        .unwrap_or(first.clone());
     if base != first {
-        source = on_base(git, &base).await?.or(source);
+        source = base_branch_source(git, &base).await?.or(source);
     }
     if source.is_none() {
-        source = in_work_tree(git)?;
+        source = work_tree_source(git)?;
         if source.is_some() {
             remarks.push(format!(
                 "{base} has no {NAME}; the one in your work tree is used"
@@ -56,32 +60,38 @@ pub async fn find(
         }
     }
     if let Some(source) = &source {
-        must_be_a_projects(source)?;
+        reject_user_only_keys(source)?;
     }
-    let sources = source.into_iter().chain(users_own(surroundings)?);
+    let sources: Vec<ConfigSource> = source
+        .into_iter()
+        .chain(user_source(environment)?)
+        .collect();
+    for source in &sources {
+        remarks.extend(renamed_keys::warnings(&source.name, &source.text));
+    }
     Ok(ConfigFiles {
         base,
-        sources: sources.collect(),
+        sources,
         remarks,
     })
 }
 
-/// What a repository may not ask for, whoever cloned it.
-fn must_be_a_projects(source: &ConfigSource) -> Result<(), Failure> {
+/// Refuses keys that a repository must not set for everybody who clones it.
+fn reject_user_only_keys(source: &ConfigSource) -> Result<(), Failure> {
     let project = file::read(&source.name, &source.text)?;
-    match project.says_what_is_the_users() {
+    match project.user_only_key() {
         None => Ok(()),
         Some(what) => Err(Failure::usage(format!(
-            "{}: {what} is not for a project's file: a repository would reach out in your name, or see more of your files",
+            "{}: {what} is not allowed in a project's file: a repository could act in your name or read more of your files",
             source.name
         ))
         .hint("put it into your own file, ~/.config/countersign/config.toml")),
     }
 }
 
-/// What the user's own file says.
-pub fn own(surroundings: &Environment) -> Result<ProjectSettings, Failure> {
-    let sources: Vec<ConfigSource> = users_own(surroundings)?.into_iter().collect();
+/// Loads the settings of the user's own file.
+pub fn load_user_settings(environment: &Environment) -> Result<ProjectSettings, Failure> {
+    let sources: Vec<ConfigSource> = user_source(environment)?.into_iter().collect();
     Ok(layers::combine(&sources)?.project)
 }
 
@@ -89,8 +99,8 @@ fn named_base(source: &ConfigSource) -> Result<Option<String>, Failure> {
     Ok(file::read(&source.name, &source.text)?.base)
 }
 
-async fn on_base(git: &Repository, base: &str) -> Result<Option<ConfigSource>, Failure> {
-    let Ok(commit) = git.base(base).await else {
+async fn base_branch_source(git: &Repository, base: &str) -> Result<Option<ConfigSource>, Failure> {
+    let Ok(commit) = git.base_tip(base).await else {
         return Ok(None);
     };
     let bytes = git.file_at(&commit, NAME).await.map_err(Failure::error)?;
@@ -98,14 +108,14 @@ async fn on_base(git: &Repository, base: &str) -> Result<Option<ConfigSource>, F
     bytes.map(|bytes| source(name, bytes)).transpose()
 }
 
-fn in_work_tree(git: &Repository) -> Result<Option<ConfigSource>, Failure> {
+fn work_tree_source(git: &Repository) -> Result<Option<ConfigSource>, Failure> {
     let path = git.work_tree().map(|tree| tree.join(NAME));
     let path = path.filter(|path| path.is_file());
     path.map(|path| from_file(&path)).transpose()
 }
 
-fn users_own(surroundings: &Environment) -> Result<Option<ConfigSource>, Failure> {
-    let path = surroundings.user_file.as_ref();
+fn user_source(environment: &Environment) -> Result<Option<ConfigSource>, Failure> {
+    let path = environment.user_file.as_ref();
     let path = path.filter(|path| path.is_file());
     path.map(|path| from_file(path)).transpose()
 }
@@ -121,27 +131,30 @@ fn source(name: String, bytes: Vec<u8>) -> Result<ConfigSource, Failure> {
     Ok(ConfigSource { name, text })
 }
 
-/// Everything that is configured here; outside of a repository, what the user's own file says.
+/// Lists all settings with their origins. Outside a repository only the user's own file applies.
 pub async fn show(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
-    asked: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<(Vec<Setting>, Vec<String>), Failure> {
-    let mut settings = of_surroundings(surroundings);
-    let (base, found) = match project::open(surroundings, directory).await {
+    let mut settings = environment_settings(environment);
+    let (base, files) = match project::open_repository(environment, directory).await {
         Ok(git) => {
-            let found = find(surroundings, &git, asked).await?;
-            let remarks = found.remarks;
-            (Some(found.base), (found.sources, remarks))
+            let files = find_files(environment, &git, requested).await?;
+            let remarks = files.remarks;
+            (Some(files.base), (files.sources, remarks))
         }
         Err(failure) => {
-            let own = users_own(surroundings)?;
-            (None, (own.into_iter().collect(), vec![failure.message]))
+            let user_file = user_source(environment)?;
+            (
+                None,
+                (user_file.into_iter().collect(), vec![failure.message]),
+            )
         }
     };
-    let (sources, remarks) = found;
+    let (sources, remarks) = files;
     let layered = layers::combine(&sources)?;
-    let origin = match (asked, &layered.project.base) {
+    let origin = match (requested, &layered.project.base) {
         (Some(_), _) => "flag",
         (None, Some(_)) => NAME,
         (None, None) => "found",
@@ -155,29 +168,29 @@ pub async fn show(
     Ok((settings, remarks))
 }
 
-fn of_surroundings(surroundings: &Environment) -> Vec<Setting> {
-    let origins = surroundings.origins;
-    let one = |key: &str, value: String, origin: &str| Setting {
+fn environment_settings(environment: &Environment) -> Vec<Setting> {
+    let origins = environment.origins;
+    let setting = |key: &str, value: String, origin: &str| Setting {
         key: key.to_owned(),
         value: json!(value),
         origin: origin.to_owned(),
     };
     vec![
-        one(
+        setting(
             "data_dir",
-            surroundings.data_dir.display().to_string(),
+            environment.data_dir.display().to_string(),
             origins.data_dir,
         ),
-        one(
+        setting(
             "database",
-            without_password(&surroundings.database()),
+            without_password(&environment.database()),
             origins.database,
         ),
-        one("person", surroundings.person.clone(), origins.person),
+        setting("person", environment.person.clone(), origins.person),
     ]
 }
 
-/// An address as it may be shown.
+/// Hides the password in an address.
 fn without_password(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         return address.to_owned();
@@ -188,17 +201,20 @@ fn without_password(address: &str) -> String {
     }
 }
 
-/// A file, and what is wrong with it.
+/// A checked file with its problems.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckedConfigFile {
     pub name: String,
     pub problems: Vec<ConfigProblem>,
-    /// The path patterns of its policy, and what each means on the base branch today.
+    /// Keys that have a new name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Path patterns of its policy, with the files of the base branch that each matches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<PatternUse>,
 }
 
-/// A path pattern, and the files that it matches today.
+/// A path pattern, and the files that it matches.
 #[derive(Clone, Debug, Serialize)]
 pub struct PatternUse {
     /// `protected`, or `reviewers.NAME.paths`.
@@ -207,64 +223,63 @@ pub struct PatternUse {
     pub files: usize,
     /// The first few of them.
     pub examples: Vec<String>,
-    /// Something that the person probably did not mean.
+    /// Likely mistake in the pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// Looks at the named files, else at all that count here and the one in the work tree.
+/// Checks the named files, else all that apply here and the one in the work tree.
 pub async fn check(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
     files: &[PathBuf],
 ) -> Result<Vec<CheckedConfigFile>, Failure> {
     let sources = if files.is_empty() {
-        all_here(surroundings, directory).await?
+        all_sources(environment, directory).await?
     } else {
         let read = files.iter().map(|path| from_file(&directory.join(path)));
         read.collect::<Result<_, _>>()?
     };
-    let own = surroundings.user_file.as_ref();
-    let own = own.map(|path| path.display().to_string());
-    let tracked = tracked_files(surroundings, directory).await;
+    let user_file = environment.user_file.as_ref();
+    let user_file = user_file.map(|path| path.display().to_string());
+    let tracked = tracked_files(environment, directory).await;
     let mut checked: Vec<CheckedConfigFile> = sources
         .iter()
         .map(|source| {
-            let is_own = own.as_ref() == Some(&source.name);
-            let mut problems = trouble::find(&source.text);
+            let is_user_file = user_file.as_ref() == Some(&source.name);
+            let mut problems = config_problems::find_problems(&source.text);
             let read = file::read(&source.name, &source.text).ok();
-            let users = read
-                .as_ref()
-                .and_then(ProjectSettings::says_what_is_the_users);
-            if let Some(what) = users.filter(|_| !is_own) {
-                problems.push(trouble::of_the_users(&source.text, what));
+            let user_key = read.as_ref().and_then(ProjectSettings::user_only_key);
+            if let Some(what) = user_key.filter(|_| !is_user_file) {
+                problems.push(config_problems::user_only_problem(&source.text, what));
             }
             let patterns = match (&read, &tracked) {
-                (Some(project), Some((base, files))) => uses(&project.policy, base, files),
+                (Some(project), Some((base, files))) => pattern_uses(&project.policy, base, files),
                 _ => Vec::new(),
             };
             CheckedConfigFile {
                 problems,
+                warnings: renamed_keys::warnings(&source.name, &source.text),
                 name: source.name.clone(),
                 patterns,
             }
         })
         .collect();
     for (source, checked) in sources.iter().zip(&mut checked) {
-        let missing = missing_briefs(surroundings, directory, source).await?;
+        let missing = missing_briefs(environment, directory, source).await?;
         checked.problems.extend(missing);
     }
     Ok(checked)
 }
 
-/// Files of `[briefs]` that the base branch does not have, or not in a form that can be used.
+/// Lists `[briefs]` files that are missing on the base branch or cannot be used.
 async fn missing_briefs(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
     source: &ConfigSource,
 ) -> Result<Vec<ConfigProblem>, Failure> {
     let read = file::read(&source.name, &source.text).ok();
-    let git = project::open(surroundings, directory).await.ok();
+    let git = project::open_repository(environment, directory).await.ok();
     let (Some(read), Some(git)) = (read, git) else {
         return Ok(Vec::new());
     };
@@ -272,31 +287,33 @@ async fn missing_briefs(
         Some(base) => base,
         None => git.default_base().await.map_err(Failure::usage)?,
     };
-    if git.base(&base).await.is_err() {
+    if git.base_tip(&base).await.is_err() {
         return Ok(Vec::new());
     }
     let problems = briefs::problems(&git, &base, &read.briefs).await?;
     let located = problems.iter().map(|problem| {
         let message = format!("[briefs] {}: {}", problem.role, problem.message);
-        trouble::of_briefs(&source.text, problem.role, &message, &problem.hint)
+        config_problems::brief_problem(&source.text, problem.role, &message, &problem.hint)
     });
     Ok(located.collect())
 }
 
-/// The base branch and its files, where there is a repository with one.
+/// Returns the base branch and its files, if there is a repository with one.
 async fn tracked_files(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
 ) -> Option<(String, Vec<String>)> {
-    let git = project::open(surroundings, directory).await.ok()?;
+    let git = project::open_repository(environment, directory)
+        .await
+        .ok()?;
     let base = git.default_base().await.ok()?;
-    let commit = git.base(&base).await.ok()?;
+    let commit = git.base_tip(&base).await.ok()?;
     let files = git.files_at(&commit).await.ok()?;
     Some((base, files))
 }
 
-/// What each pattern of a policy means for these files.
-fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
+/// Matches each pattern of a policy with the files.
+fn pattern_uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
     let protected = policy.protected.iter();
     let protected = protected.map(|pattern| ("protected".to_owned(), pattern));
     let seats = policy.reviewers.iter().flat_map(|seat| {
@@ -306,28 +323,28 @@ fn uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
     protected
         .chain(seats)
         .take(PATTERNS_MAX)
-        .map(|(key, pattern)| use_of(key, pattern, base, files))
+        .map(|(key, pattern)| pattern_use(key, pattern, base, files))
         .collect()
 }
 
-fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
+fn pattern_use(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUse {
     let list = PathPatterns::new([&pattern.trim_start_matches('!').to_owned()]);
     let protected = key == "protected";
-    let means = |file: &&String| {
+    let is_match = |file: &&String| {
         if protected {
             list.protects(file)
         } else {
             list.matches(file)
         }
     };
-    let matched: Vec<&String> = files.iter().filter(means).collect();
-    let lost = files
-        .iter()
-        .find(|file| protected && !means(file) && pattern::matches_across_slashes(pattern, file));
+    let matched: Vec<&String> = files.iter().filter(is_match).collect();
+    let missed = files.iter().find(|file| {
+        protected && !is_match(file) && pattern::matches_across_slashes(pattern, file)
+    });
     let warning = if matched.is_empty() {
         Some(format!("it matches no file of {base}"))
     } else {
-        lost.map(|file| {
+        missed.map(|file| {
             format!("it does not match {file}: `*` stays inside a directory, `**/` goes deeper")
         })
     };
@@ -340,22 +357,22 @@ fn use_of(key: String, pattern: &str, base: &str, files: &[String]) -> PatternUs
     }
 }
 
-async fn all_here(
-    surroundings: &Environment,
+async fn all_sources(
+    environment: &Environment,
     directory: &Path,
 ) -> Result<Vec<ConfigSource>, Failure> {
     let mut sources = Vec::new();
-    if let Ok(git) = project::open(surroundings, directory).await {
+    if let Ok(git) = project::open_repository(environment, directory).await {
         let base = git.default_base().await.map_err(Failure::usage)?;
-        let committed = on_base(&git, &base).await?;
-        let lying = in_work_tree(&git)?;
-        let changed = lying.filter(|lying| {
+        let committed = base_branch_source(&git, &base).await?;
+        let in_work_tree = work_tree_source(&git)?;
+        let changed = in_work_tree.filter(|in_work_tree| {
             committed
                 .as_ref()
-                .is_none_or(|committed| committed.text != lying.text)
+                .is_none_or(|committed| committed.text != in_work_tree.text)
         });
         sources.extend(committed.into_iter().chain(changed));
     }
-    sources.extend(users_own(surroundings)?);
+    sources.extend(user_source(environment)?);
     Ok(sources)
 }

@@ -1,21 +1,22 @@
-//! The data directory: the person's own, and closed to everybody else on the machine.
+//! Prepares the data directory: it must belong to the person and be closed to all other users.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use engine::private;
+use engine::private_files;
 
 use crate::failure::{ExitKind, Failure};
 
-/// What others may do with a file.
-const OTHERS: u32 = 0o077;
-/// How deep our own files lie: `tickets/ID/jobs/N/run-F/head/sandbox-1/proof.json`, and some more.
+/// Permission bits of the group and of others.
+const OTHERS_MODE: u32 = 0o077;
+/// Maximum depth of our own files: `tickets/ID/jobs/N/run-F/head/sandbox-1/proof.json`, and a
+/// margin.
 const DEPTH_MAX: usize = 9;
 const ENTRIES_MAX: usize = 200_000;
-/// Directories that are closed as a whole: what is in them is the agents' or git's, with the modes
-/// that those need.
-const WHOLE: [&str; 15] = [
+/// Directories that are closed at their top only. Their files belong to agents or git, and keep the
+/// modes that those need.
+const CLOSED_DIRECTORIES: [&str; 15] = [
     "aside",
     "base",
     "change",
@@ -33,43 +34,43 @@ const WHOLE: [&str; 15] = [
     "worktree",
 ];
 
-/// Makes the directory where there is none, and closes one that others can look into. Answers what
-/// the person should know.
+/// Creates the directory if it is missing, and closes one that others can read. Returns a note for
+/// the person if something changed.
 pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::error(format!(
-            "the data directory {} cannot be made: {error}",
+            "cannot create the data directory {}: {error}",
             data.display()
         ))
-        .hint("say where data may go with --data-dir DIR")
+        .hint("choose another with --data-dir DIR")
     };
-    private::make_dir(data).map_err(failed)?;
-    let found = fs::metadata(data).map_err(failed)?;
-    must_be_ours(data, &found)?;
+    private_files::make_dir(data).map_err(failed)?;
+    let metadata = fs::metadata(data).map_err(failed)?;
+    require_ownership(data, &metadata)?;
     let mut open: Vec<PathBuf> = entries(data).filter(|path| is_open(path)).collect();
-    if found.mode() & OTHERS == 0 && open.is_empty() {
+    if metadata.mode() & OTHERS_MODE == 0 && open.is_empty() {
         return Ok(None);
     }
-    if found.mode() & OTHERS != 0 {
-        close(data, &found);
+    if metadata.mode() & OTHERS_MODE != 0 {
+        restrict(data, &metadata);
     }
-    // Whatever else is open lies below one that is.
+    // Other open files are below one of these entries.
     open.extend(entries(data));
     open.sort();
     open.dedup();
     let closed = open
         .into_iter()
-        .fold(0, |closed, path| closed + close_below(&path));
-    let (was, data) = (found.mode() & 0o777, data.display());
+        .fold(0, |closed, path| closed + restrict_below(&path));
+    let (old_mode, data) = (metadata.mode() & 0o777, data.display());
     Ok(Some(format!(
-        "{data} could be read by other users of this machine (mode {was:04o}); it is now closed to \
-         them, with {closed} file(s) and directories in it"
+        "{data} could be read by other users of this machine (mode {old_mode:04o}); it is now \
+         closed to them, with {closed} file(s) and directories in it"
     )))
 }
 
-fn must_be_ours(data: &Path, found: &Metadata) -> Result<(), Failure> {
+fn require_ownership(data: &Path, metadata: &Metadata) -> Result<(), Failure> {
     let us = rustix::process::geteuid().as_raw();
-    if found.uid() == us {
+    if metadata.uid() == us {
         return Ok(());
     }
     Err(Failure::new(
@@ -77,46 +78,47 @@ fn must_be_ours(data: &Path, found: &Metadata) -> Result<(), Failure> {
         format!(
             "the data directory {} belongs to another user (uid {}; you are uid {us})",
             data.display(),
-            found.uid()
+            metadata.uid()
         ),
     )
-    .hint("name one of your own with --data-dir DIR, or run countersign as its owner"))
+    .hint("choose your own with --data-dir DIR, or run countersign as its owner"))
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let found = fs::read_dir(dir).into_iter().flatten().flatten();
-    found.map(|entry| entry.path())
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
 }
 
-/// Links are what they lead to, which is not ours.
+/// Tells whether others have access. Links are left out: their target is not ours.
 fn is_open(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink() && found.mode() & OTHERS != 0)
+    fs::symlink_metadata(path)
+        .is_ok_and(|metadata| !metadata.is_symlink() && metadata.mode() & OTHERS_MODE != 0)
 }
 
-/// One that cannot be closed lies in a directory that is.
-fn close(path: &Path, found: &Metadata) -> bool {
-    let mode = found.mode() & 0o7777 & !OTHERS;
+/// Removes the access of others. A failure is harmless, because the directory above is closed.
+fn restrict(path: &Path, metadata: &Metadata) -> bool {
+    let mode = metadata.mode() & 0o7777 & !OTHERS_MODE;
     fs::set_permissions(path, Permissions::from_mode(mode)).is_ok()
 }
 
-/// How many were open, from here down.
-fn close_below(top: &Path) -> usize {
-    let (mut closed, mut seen) = (0, 0);
+/// Closes everything from here down; returns how many were open.
+fn restrict_below(top: &Path) -> usize {
+    let (mut closed, mut visited) = (0, 0);
     let mut waiting = vec![(top.to_owned(), 0)];
     while let Some((path, depth)) = waiting.pop() {
-        seen += 1;
-        let Ok(found) = fs::symlink_metadata(&path) else {
+        visited += 1;
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
             continue;
         };
-        let plain = found.is_dir() || found.is_file();
-        // A file with a second name elsewhere may be the person's.
-        let ours = plain && (found.is_dir() || found.nlink() == 1);
-        if ours && found.mode() & OTHERS != 0 {
-            closed += usize::from(close(&path, &found));
+        let is_regular = metadata.is_dir() || metadata.is_file();
+        // A file with a second hard link may belong to the person.
+        let is_ours = is_regular && (metadata.is_dir() || metadata.nlink() == 1);
+        if is_ours && metadata.mode() & OTHERS_MODE != 0 {
+            closed += usize::from(restrict(&path, &metadata));
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let whole = WHOLE.contains(&name.as_ref());
-        if found.is_dir() && !whole && depth < DEPTH_MAX && seen < ENTRIES_MAX {
+        let is_closed_dir = CLOSED_DIRECTORIES.contains(&name.as_ref());
+        if metadata.is_dir() && !is_closed_dir && depth < DEPTH_MAX && visited < ENTRIES_MAX {
             waiting.extend(entries(&path).map(|path| (path, depth + 1)));
         }
     }

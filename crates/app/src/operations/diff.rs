@@ -1,5 +1,5 @@
-//! A ticket's change as people read it: the diff of a round with that round's findings in place.
-//! Everything in it came from agents, so every text is cleaned.
+//! Loads the diff of a ticket's round with that round's findings. All of it comes from agents, so
+//! every text is cleaned.
 
 mod unified;
 
@@ -8,7 +8,7 @@ pub use unified::{DiffFile, DiffHunk, DiffRow, DiffRowKind};
 use std::path::{Path, PathBuf};
 
 use engine::git::{DiffContext, Oid, Repository};
-use engine::workshop::TicketFiles;
+use engine::project::TicketFiles;
 use flow::ledger::LedgerEntry;
 use flow::ticket::Submission;
 use flow::{Ticket, TicketId};
@@ -18,7 +18,7 @@ use super::project::git_tool;
 use super::{App, history};
 use crate::failure::Failure;
 
-/// A round's change, read.
+/// Parsed diff of a round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RoundDiff {
     pub ticket: TicketId,
@@ -26,70 +26,71 @@ pub struct RoundDiff {
     pub commit: String,
     pub base: String,
     pub files: Vec<DiffFile>,
-    /// The ledger as it was then; a finding's line is a line of this commit.
+    /// The ledger of that round; a finding's line is a line of this commit.
     pub findings: Vec<LedgerEntry>,
-    /// The diff is longer than what is read.
+    /// True if the diff is longer than the part that was read.
     pub cut: bool,
-    /// Where the files can be opened, if they are anywhere.
+    /// Directory in which the files can be opened, if there is one.
     pub root: Option<PathBuf>,
 }
 
 impl RoundDiff {
-    /// Findings that stand at a line of this file that the diff shows, or does not show.
-    pub fn at<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a LedgerEntry> {
+    /// Lists the findings of a file, whether or not the diff shows their lines.
+    pub fn findings_in<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a LedgerEntry> {
         let of_file = move |entry: &&LedgerEntry| entry.finding.file.as_deref() == Some(path);
         self.findings.iter().filter(of_file)
     }
 
-    /// Findings of no file, or of one that the change does not touch.
-    pub fn elsewhere(&self) -> impl Iterator<Item = &LedgerEntry> {
-        let shown = |entry: &LedgerEntry| {
+    /// Lists findings of no file, or of one that the change does not touch.
+    pub fn findings_elsewhere(&self) -> impl Iterator<Item = &LedgerEntry> {
+        let is_shown = |entry: &LedgerEntry| {
             let file = entry.finding.file.as_deref();
             file.is_some_and(|path| self.files.iter().any(|file| file.path == path))
         };
-        self.findings.iter().filter(move |entry| !shown(entry))
+        self.findings.iter().filter(move |entry| !is_shown(entry))
     }
 }
 
-/// The newest submission's change, or that of an earlier round.
-pub async fn of(office: &App, id: &str, round: Option<u32>) -> Result<RoundDiff, Failure> {
-    let stored = office.ticket(id).await?;
+/// Loads the diff of the newest submission, or of an earlier round.
+pub async fn load_diff(app: &App, id: &str, round: Option<u32>) -> Result<RoundDiff, Failure> {
+    let stored = app.ticket(id).await?;
     let ticket = match round {
-        Some(round) => at_round(office, stored.ticket, round).await?,
+        Some(round) => at_round(app, stored.ticket, round).await?,
         None => stored.ticket,
     };
-    let Some(put) = ticket.submission.clone() else {
+    let Some(submission) = ticket.submission.clone() else {
         return Err(
             Failure::usage(format!("{id} is {} and has no commit yet", ticket.stage))
                 .hint(format!("countersign run {id}")),
         );
     };
-    let git = repository(office, &ticket).await?;
-    let (files, cut) = read(&git, &put).await?;
+    let git = repository(app, &ticket).await?;
+    let (files, cut) = read(&git, &submission).await?;
     Ok(RoundDiff {
-        round: round.unwrap_or_else(|| round_of(&ticket, &put)),
-        commit: put.commit,
-        base: put.base,
+        round: round.unwrap_or_else(|| round_of(&ticket, &submission)),
+        commit: submission.commit,
+        base: submission.base,
         files,
         cut,
-        root: root(office, &git, &ticket.id).await,
+        root: open_root(app, &git, &ticket.id).await,
         findings: ticket.ledger.entries.clone(),
         ticket: ticket.id,
     })
 }
 
-/// A verdict opens the next round while the commit is still the last one's.
-fn round_of(ticket: &Ticket, put: &Submission) -> u32 {
+/// Returns the round of a submission. A verdict opens the next round while the commit still belongs
+/// to the last one.
+fn round_of(ticket: &Ticket, submission: &Submission) -> u32 {
     let decided = ticket
         .rounds
         .iter()
         .rev()
-        .find(|round| round.commit == put.commit);
+        .find(|round| round.commit == submission.commit);
     decided.map_or(ticket.round, |round| round.number)
 }
 
-async fn at_round(office: &App, ticket: Ticket, round: u32) -> Result<Ticket, Failure> {
-    if round == ticket.round && ticket.rounds.iter().all(|one| one.number != round) {
+async fn at_round(app: &App, ticket: Ticket, round: u32) -> Result<Ticket, Failure> {
+    if round == ticket.round && ticket.rounds.iter().all(|decided| decided.number != round) {
         return Ok(ticket);
     }
     let numbers: Vec<String> = ticket
@@ -97,35 +98,37 @@ async fn at_round(office: &App, ticket: Ticket, round: u32) -> Result<Ticket, Fa
         .iter()
         .map(|round| round.number.to_string())
         .collect();
-    history::at_round(office, &ticket.id, round)
+    history::at_round(app, &ticket.id, round)
         .await?
         .ok_or_else(|| {
-            let known = if numbers.is_empty() {
-                "no round has had its verdict yet".to_owned()
+            let hint = if numbers.is_empty() {
+                "no round has a verdict yet".to_owned()
             } else {
                 format!("its rounds are {}", numbers.join(", "))
             };
-            Failure::usage(format!("{} has no round {round}", ticket.id)).hint(known)
+            Failure::usage(format!("{} has no round {round}", ticket.id)).hint(hint)
         })
 }
 
-async fn repository(office: &App, ticket: &Ticket) -> Result<Repository, Failure> {
-    let Some(place) = &ticket.spec.context.repository else {
+async fn repository(app: &App, ticket: &Ticket) -> Result<Repository, Failure> {
+    let Some(path) = &ticket.spec.context.repository else {
         return Err(Failure::usage(format!(
             "{} belongs to no repository",
             ticket.id
         )));
     };
-    let place = Path::new(place);
-    let tool = git_tool(&office.surroundings, place)?;
-    Repository::open(tool, place).await.map_err(Failure::usage)
+    let path = Path::new(path);
+    let program = git_tool(&app.environment, path)?;
+    Repository::open(program, path)
+        .await
+        .map_err(Failure::usage)
 }
 
-async fn read(git: &Repository, put: &Submission) -> Result<(Vec<DiffFile>, bool), Failure> {
+async fn read(git: &Repository, submission: &Submission) -> Result<(Vec<DiffFile>, bool), Failure> {
     let oid = |text: &str| {
-        Oid::parse(text).ok_or_else(|| Failure::error(format!("{text:?} is no commit")))
+        Oid::parse(text).ok_or_else(|| Failure::error(format!("{text:?} is not a commit")))
     };
-    let (from, to) = (oid(&put.base)?, oid(&put.commit)?);
+    let (from, to) = (oid(&submission.base)?, oid(&submission.commit)?);
     let changed = git
         .files_changed(&from, &to)
         .await
@@ -134,13 +137,13 @@ async fn read(git: &Repository, put: &Submission) -> Result<(Vec<DiffFile>, bool
         .diff(&from, &to, DiffContext::Usual)
         .await
         .map_err(Failure::error)?;
-    let (files, cut) = unified::read(&diff.text, &changed);
+    let (files, cut) = unified::parse_diff(&diff.text, &changed);
     Ok((files, cut || diff.cut))
 }
 
-/// The builder's own worktree, else the person's.
-async fn root(office: &App, git: &Repository, id: &TicketId) -> Option<PathBuf> {
-    let builders = TicketFiles::of(&office.surroundings.data_dir, id).worktree();
+/// Returns the builder's worktree, else the person's work tree.
+async fn open_root(app: &App, git: &Repository, id: &TicketId) -> Option<PathBuf> {
+    let builders = TicketFiles::new(&app.environment.data_dir, id).worktree_dir();
     if builders.is_dir() {
         return Some(builders);
     }

@@ -1,4 +1,4 @@
-//! What is here and what is missing: the ground that every run needs, and the agents.
+//! Checks this machine: the parts that every run needs, and the agents.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use flow::policy::SandboxMode;
 use serde::Serialize;
 
 use super::agents::{self, AgentFinder, CliReport};
-use super::project::{ProjectOptions, git_tool, open, settings};
-use super::{App, config, confinement};
+use super::project::{ProjectOptions, git_tool, load_settings, open_repository};
+use super::{App, config, sandboxing};
 use crate::settings::Environment;
-use crate::settings::file::ProjectSettings as Written;
+use crate::settings::file::ProjectSettings;
 
-/// Less free space than this, and a run may be ended half way.
+/// Minimum free disk space. With less, a run may be ended before it is done.
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorCheck {
     pub what: &'static str,
@@ -23,90 +23,93 @@ pub struct DoctorCheck {
     pub found: String,
 }
 
-/// Everything that was looked at.
+/// Results of all checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorReport {
-    /// Without these nothing runs.
+    /// Parts that every run needs.
     pub examined: Vec<DoctorCheck>,
-    /// Any of them will do, and a command of your own as well.
+    /// Known agents; one of them, or your own command, is enough.
     pub agents: Vec<CliReport>,
-    /// Each agent that is installed or configured here, started inside the sandbox.
+    /// Trial starts in the sandbox of each agent that is installed or configured.
     pub starts: Vec<AgentStartCheck>,
 }
 
-/// Whether one agent starts in the sandbox.
+/// Result of a trial start of one agent in the sandbox.
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentStartCheck {
     pub agent: String,
     pub fine: bool,
-    /// What it says of itself, or what is not mounted.
+    /// Its version, or what is not mounted.
     pub found: String,
 }
 
 impl DoctorReport {
-    pub fn holds(&self) -> bool {
-        self.examined.iter().all(|one| one.fine)
+    /// Tells whether every run can start; agents are not counted.
+    pub fn is_healthy(&self) -> bool {
+        self.examined.iter().all(|check| check.fine)
     }
 }
 
-pub async fn examine(surroundings: &Environment, directory: &Path) -> DoctorReport {
+/// Runs all checks.
+pub async fn run_checks(environment: &Environment, directory: &Path) -> DoctorReport {
     let mut examined = Vec::new();
-    let mut say = |what, found: Result<String, String>| {
+    let mut add = |what, found: Result<String, String>| {
         let (fine, found) = match found {
             Ok(text) => (true, text),
             Err(text) => (false, text),
         };
         examined.push(DoctorCheck { what, fine, found });
     };
-    say("git", version(surroundings, directory).await);
-    say("repository", repository(surroundings, directory).await);
-    say("database", database(surroundings).await);
-    say("data", Ok(surroundings.data_dir.display().to_string()));
-    say("disk", disk(&surroundings.data_dir));
-    say("sandbox", confinement::examine(surroundings).await);
+    add("git", check_git(environment, directory).await);
+    add("repository", check_repository(environment, directory).await);
+    add("database", check_database(environment).await);
+    add("data", Ok(environment.data_dir.display().to_string()));
+    add("disk", check_disk(&environment.data_dir));
+    add("sandbox", sandboxing::describe_levels(environment).await);
     DoctorReport {
         examined,
-        agents: agents::look(surroundings, directory).await,
-        starts: starts(surroundings, directory).await,
+        agents: agents::inspect_clis(environment, directory).await,
+        starts: check_agent_starts(environment, directory).await,
     }
 }
 
-/// Starts every agent that is installed or named in the configuration with `--version`, confined as
-/// a run would be. Where nothing can be confined there is nothing to try.
-async fn starts(surroundings: &Environment, directory: &Path) -> Vec<AgentStartCheck> {
-    let Ok(Some(ward)) = confinement::ward_for(SandboxMode::Enforced, surroundings).await else {
+/// Starts every installed or configured agent with `--version`, in the sandbox of a run. Without a
+/// working sandbox there is nothing to try.
+async fn check_agent_starts(environment: &Environment, directory: &Path) -> Vec<AgentStartCheck> {
+    let Ok(Some(sandbox)) = sandboxing::sandbox_for(SandboxMode::Enforced, environment).await
+    else {
         return Vec::new();
     };
-    let written = configured(surroundings, directory).await;
+    let settings = load_configured(environment, directory).await;
     let finder = AgentFinder {
-        written: &written,
-        surroundings,
+        settings: &settings,
+        environment,
         directory,
     };
     let mut starts = Vec::new();
-    for name in named(&written, surroundings, directory) {
-        let tried = match finder.program_of(&name) {
+    for name in agent_names(&settings, environment, directory) {
+        let started = match finder.program_of(&name) {
             Ok(None) => continue,
             Ok(Some((program, args))) => {
                 let trial = ProgramTrial {
                     program: &program,
                     args: &args,
-                    path: &surroundings.path,
-                    home: surroundings.home.as_deref(),
+                    path: &environment.path,
+                    home: environment.home.as_deref(),
                 };
-                let place = (
-                    surroundings.program.as_path(),
-                    surroundings.data_dir.as_path(),
+                let runner = (
+                    environment.program.as_path(),
+                    environment.data_dir.as_path(),
                 );
-                try_program(place, &ward, &trial).await
+                try_program(runner, &sandbox, &trial).await
             }
             Err(failure) => Err(failure.message),
         };
         starts.push(AgentStartCheck {
             agent: name,
-            fine: tried.is_ok(),
-            found: match tried {
-                Ok(said) => format!("starts in the sandbox: {said}"),
+            fine: started.is_ok(),
+            found: match started {
+                Ok(version) => format!("starts in the sandbox: {version}"),
                 Err(why) => format!("could not start in the sandbox: {why}"),
             },
         });
@@ -114,83 +117,92 @@ async fn starts(surroundings: &Environment, directory: &Path) -> Vec<AgentStartC
     starts
 }
 
-/// What the files say here, as far as they can be read.
-async fn configured(surroundings: &Environment, directory: &Path) -> Written {
-    if let Ok(git) = open(surroundings, directory).await {
-        let asked = ProjectOptions::default();
-        if let Ok((_, written, _)) = settings(surroundings, &git, &asked).await {
-            return written;
+/// Loads the settings of the directory, as far as they can be read.
+async fn load_configured(environment: &Environment, directory: &Path) -> ProjectSettings {
+    if let Ok(git) = open_repository(environment, directory).await {
+        let options = ProjectOptions::default();
+        if let Ok((_, settings, _)) = load_settings(environment, &git, &options).await {
+            return settings;
         }
     }
-    config::own(surroundings).unwrap_or_default()
+    config::load_user_settings(environment).unwrap_or_default()
 }
 
-fn named(written: &Written, surroundings: &Environment, directory: &Path) -> Vec<String> {
-    let here = agents::here(surroundings, directory);
-    let mut names: Vec<String> = here.iter().map(|agent| agent.name.to_owned()).collect();
-    names.extend(written.agents.keys().cloned());
-    names.extend(written.builder.clone());
-    names.extend(written.reviewers.iter().cloned());
-    names.extend(written.verifier.clone());
-    let seats = written.policy.reviewers.iter();
+fn agent_names(
+    settings: &ProjectSettings,
+    environment: &Environment,
+    directory: &Path,
+) -> Vec<String> {
+    let installed = agents::detect_clis(environment, directory);
+    let mut names: Vec<String> = installed
+        .iter()
+        .map(|agent| agent.name.to_owned())
+        .collect();
+    names.extend(settings.agents.keys().cloned());
+    names.extend(settings.builder.clone());
+    names.extend(settings.reviewers.iter().cloned());
+    names.extend(settings.verifier.clone());
+    let seats = settings.policy.reviewers.iter();
     names.extend(seats.filter_map(|seat| seat.agent.clone()));
     names.sort();
     names.dedup();
     names
 }
 
-async fn version(surroundings: &Environment, directory: &Path) -> Result<String, String> {
-    let tool = git_tool(surroundings, directory).map_err(|failure| failure.message)?;
-    tool.version().await.map_err(|error| error.to_string())
+async fn check_git(environment: &Environment, directory: &Path) -> Result<String, String> {
+    let git = git_tool(environment, directory).map_err(|failure| failure.message)?;
+    git.version().await.map_err(|error| error.to_string())
 }
 
-async fn repository(surroundings: &Environment, directory: &Path) -> Result<String, String> {
-    let git = open(surroundings, directory).await;
+async fn check_repository(environment: &Environment, directory: &Path) -> Result<String, String> {
+    let git = open_repository(environment, directory).await;
     let git = git.map_err(|failure| failure.message)?;
     Ok(git.common_dir().display().to_string())
 }
 
-async fn database(surroundings: &Environment) -> Result<String, String> {
-    let office = App::open(surroundings.clone()).await;
-    let office = office.map_err(|failure| failure.message)?;
-    let database = office.desk.store.database().await;
+async fn check_database(environment: &Environment) -> Result<String, String> {
+    let app = App::open(environment.clone()).await;
+    let app = app.map_err(|failure| failure.message)?;
+    let database = app.coordinator.store.database().await;
     let database = database.map_err(|error| error.to_string())?;
     Ok(database.description)
 }
 
-fn disk(data_dir: &Path) -> Result<String, String> {
+fn check_disk(data_dir: &Path) -> Result<String, String> {
     let free = engine::process::free_bytes(data_dir)
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
-    let found = format!("{} MiB free", free >> 20);
+    let free_text = format!("{} MiB free", free >> 20);
     if free >= DISK_BYTES_MIN {
-        Ok(found)
+        Ok(free_text)
     } else {
-        Err(format!("{found}; make room, or use another --data-dir"))
+        Err(format!(
+            "{free_text}; free some space, or use another --data-dir"
+        ))
     }
 }
 
-/// In a sentence, for people.
-pub fn describe(seen: &CliReport) -> String {
+/// Describes a CLI in a sentence, for people.
+pub fn describe_cli(cli: &CliReport) -> String {
     let mut parts = Vec::new();
-    match (&seen.version, &seen.path) {
+    match (&cli.version, &cli.path) {
         (Some(version), Some(path)) => parts.push(format!("{version} at {}", path.display())),
         (None, Some(path)) => parts.push(path.display().to_string()),
         (_, None) => parts.push("not installed".to_owned()),
     }
-    if !seen.missing_flags.is_empty() {
-        parts.push(format!("has no {}", seen.missing_flags.join(", ")));
+    if !cli.missing_flags.is_empty() {
+        parts.push(format!("has no {}", cli.missing_flags.join(", ")));
     }
-    if seen.path.is_some() {
-        parts.push(match &seen.login {
+    if cli.path.is_some() {
+        parts.push(match &cli.login {
             Some(login) => format!("login by {login}"),
             None => "no login found".to_owned(),
         });
     }
-    parts.extend(seen.advice.iter().cloned());
+    parts.extend(cli.advice.iter().cloned());
     parts.join("; ")
 }
 
-/// Whether it could be used as it is.
-pub fn is_ready(seen: &CliReport) -> bool {
-    seen.path.is_some() && seen.advice.is_empty()
+/// Tells whether the CLI can be used as it is.
+pub fn is_ready(cli: &CliReport) -> bool {
+    cli.path.is_some() && cli.advice.is_empty()
 }

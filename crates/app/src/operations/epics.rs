@@ -1,10 +1,10 @@
-//! Epics: their tickets are added once, worked on side by side, and signed by a person at the end.
+//! Epics: their tickets are added once, run in parallel, and a person signs the whole at the end.
 
 use std::sync::Arc;
 
-use engine::process::{StopSignal, adopt_orphans, sweep};
-use engine::workshop::Project;
-use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, completion, standing};
+use engine::process::{StopSignal, adopt_orphans, end_orphaned_runs};
+use engine::project::Project;
+use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, epic_status, summarize};
 use flow::{Policy, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,26 +12,28 @@ use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
 use super::tickets::{AddedTicket, add};
-use super::{App, patiently};
+use super::{App, retry_while_unavailable};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::TicketRequest;
 
-/// How many tickets of an epic are looked at.
+/// Maximum number of tickets of an epic that are read.
 const TICKETS_MAX: u32 = 1000;
-/// How soon we look again for news that are in another's hands; they are in a dead one's for 10 s at most.
-const NEWS_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
+/// Poll interval while another process updates dependent tickets. If that process is dead, its
+/// lease blocks the updates for at most 10 s.
+const UPDATE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// What is kept of an epic beside its tickets.
+/// Stored data of an epic, apart from its tickets.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct EpicBody {
     no_gate: bool,
     signed: Option<EpicSignature>,
-    /// The file that it came from, unknown fields and all.
+    /// The imported file with all its fields, known or not.
     raw: Value,
 }
 
+/// A person's signature under an epic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EpicSignature {
     pub by: String,
@@ -39,93 +41,93 @@ pub struct EpicSignature {
     pub why: String,
 }
 
-/// An epic and how it stands.
+/// An epic with its status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EpicReport {
     pub id: String,
     pub title: String,
     pub signed: Option<EpicSignature>,
     #[serde(flatten)]
-    pub standing: EpicStatus,
+    pub status: EpicStatus,
     pub completion: EpicSummary,
 }
 
-/// Puts an epic and those of its tickets that are not there yet into the store.
-pub async fn enter(
-    office: &App,
+/// Stores an epic, and those of its tickets that do not exist yet.
+pub async fn add_epic(
+    app: &App,
     file: &EpicFile,
     repository: Option<&Project>,
     policy: &Policy,
 ) -> Result<Vec<AddedTicket>, Failure> {
     let mut new = Vec::new();
     for (id, spec) in &file.tickets {
-        if let Some(known) = office.desk.store.ticket(id).await? {
-            if known.ticket.spec.context.epic.as_deref() != Some(&file.id) {
+        if let Some(stored) = app.coordinator.store.ticket(id).await? {
+            if stored.ticket.spec.context.epic.as_deref() != Some(&file.id) {
                 return Err(Failure::usage(format!(
-                    "there is a ticket {id} that is not of this epic"
+                    "a ticket {id} exists and does not belong to this epic"
                 ))
                 .hint("give the epic's ticket another id"));
             }
             continue;
         }
         let mut spec = spec.clone();
-        if let Some(shop) = repository {
-            spec.context.repository = Some(shop.git.common_dir().to_string_lossy().into_owned());
+        if let Some(project) = repository {
+            spec.context.repository = Some(project.git.common_dir().to_string_lossy().into_owned());
             spec.context
                 .base_branch
-                .get_or_insert_with(|| shop.project.base_branch.clone());
+                .get_or_insert_with(|| project.config.base_branch.clone());
         }
         new.push(TicketRequest {
             id: Some(id.clone()),
             spec,
         });
     }
-    let added = add(office, new, policy).await?;
+    let added = add(app, new, policy).await?;
     if !file.id.is_empty() && !file.title.is_empty() {
-        keep(office, file).await?;
+        save_epic_file(app, file).await?;
     }
     Ok(added)
 }
 
-async fn keep(office: &App, file: &EpicFile) -> Result<(), Failure> {
-    let known = find(office, &file.id).await?;
+async fn save_epic_file(app: &App, file: &EpicFile) -> Result<(), Failure> {
+    let stored = find(app, &file.id).await?;
     let body = EpicBody {
         no_gate: file.no_gate,
-        signed: known.and_then(|epic| body(&epic).signed),
+        signed: stored.and_then(|epic| body(&epic).signed),
         raw: file.raw.clone(),
     };
-    put(office, &file.id, &file.title, &body).await
+    save_epic(app, &file.id, &file.title, &body).await
 }
 
-async fn put(office: &App, id: &str, title: &str, body: &EpicBody) -> Result<(), Failure> {
+async fn save_epic(app: &App, id: &str, title: &str, body: &EpicBody) -> Result<(), Failure> {
     let mut body = serde_json::to_value(body).map_err(Failure::error)?;
     findings::clean_json(&mut body);
     let epic = Epic {
         id: findings::clean_name(id),
         title: findings::one_line(title),
         body,
-        updated_at: (office.desk.clock)(),
+        updated_at: (app.coordinator.clock)(),
     };
-    Ok(office.desk.store.put_epic(epic).await?)
+    Ok(app.coordinator.store.put_epic(epic).await?)
 }
 
 fn body(epic: &Epic) -> EpicBody {
     serde_json::from_value(epic.body.clone()).unwrap_or_default()
 }
 
-async fn find(office: &App, id: &str) -> Result<Option<Epic>, Failure> {
-    let epics = office.desk.store.epics().await?;
+async fn find(app: &App, id: &str) -> Result<Option<Epic>, Failure> {
+    let epics = app.coordinator.store.epics().await?;
     Ok(epics.into_iter().find(|epic| epic.id == id))
 }
 
-async fn known(office: &App, id: &str) -> Result<Epic, Failure> {
-    find(office, id).await?.ok_or_else(|| {
-        Failure::missing(format!("there is no epic {id:?}"))
-            .hint("`countersign epic list` shows those there are")
+async fn require_epic(app: &App, id: &str) -> Result<Epic, Failure> {
+    find(app, id).await?.ok_or_else(|| {
+        Failure::not_found(format!("there is no epic {id:?}"))
+            .hint("`countersign epic list` shows all epics")
     })
 }
 
-async fn tickets_of(office: &App, id: &str) -> Result<Vec<Ticket>, Failure> {
+async fn tickets_of(app: &App, id: &str) -> Result<Vec<Ticket>, Failure> {
     let query = TicketQuery {
         epic: Some(id.to_owned()),
         ..TicketQuery::default()
@@ -135,106 +137,116 @@ async fn tickets_of(office: &App, id: &str) -> Result<Vec<Ticket>, Failure> {
         most: TICKETS_MAX,
     };
     let mut tickets = Vec::new();
-    for row in office.desk.store.tickets(&query, &page).await?.items {
-        tickets.push(office.desk.ticket(&row.id).await?.ticket);
+    for row in app.coordinator.store.tickets(&query, &page).await?.items {
+        tickets.push(app.coordinator.ticket(&row.id).await?.ticket);
     }
     tickets.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
     Ok(tickets)
 }
 
-pub async fn look(office: &App, id: &str) -> Result<EpicReport, Failure> {
-    let epic = known(office, id).await?;
-    let (body, tickets) = (body(&epic), tickets_of(office, id).await?);
+/// Loads an epic with its tickets and computes its status.
+pub async fn load_report(app: &App, id: &str) -> Result<EpicReport, Failure> {
+    let epic = require_epic(app, id).await?;
+    let (body, tickets) = (body(&epic), tickets_of(app, id).await?);
     let gate = match (&body.signed, body.no_gate) {
         (Some(_), _) => EpicSignoff::Signed,
         (None, true) => EpicSignoff::None,
-        (None, false) => EpicSignoff::Waits,
+        (None, false) => EpicSignoff::Waiting,
     };
     Ok(EpicReport {
         id: epic.id,
         title: epic.title,
         signed: body.signed,
-        standing: standing(&tickets, gate),
-        completion: completion(&tickets),
+        status: epic_status(&tickets, gate),
+        completion: summarize(&tickets),
     })
 }
 
-/// Those of its tickets that have ended.
-pub async fn ended(office: &App, id: &str) -> Result<Vec<TicketId>, Failure> {
-    let tickets = tickets_of(office, id).await?;
+/// Lists the epic's tickets that have ended.
+pub async fn ended_tickets(app: &App, id: &str) -> Result<Vec<TicketId>, Failure> {
+    let tickets = tickets_of(app, id).await?;
     let ended = tickets
         .into_iter()
         .filter(|ticket| ticket.stage.is_terminal());
     Ok(ended.map(|ticket| ticket.id).collect())
 }
 
-pub async fn list(office: &App) -> Result<Vec<EpicReport>, Failure> {
-    let mut all = Vec::new();
-    for epic in office.desk.store.epics().await? {
-        all.push(look(office, &epic.id).await?);
+pub async fn list(app: &App) -> Result<Vec<EpicReport>, Failure> {
+    let mut reports = Vec::new();
+    for epic in app.coordinator.store.epics().await? {
+        reports.push(load_report(app, &epic.id).await?);
     }
-    Ok(all)
+    Ok(reports)
 }
 
-/// A person signs the whole. Only what stands at the gate can be signed.
-pub async fn sign(office: &App, id: &str, why: &str) -> Result<EpicReport, Failure> {
-    let epic = known(office, id).await?;
-    let before = look(office, id).await?;
-    if before.standing != EpicStatus::AtTheGate {
+/// Records a person's signature under the epic. Refused unless all its tickets have landed.
+pub async fn sign(app: &App, id: &str, why: &str) -> Result<EpicReport, Failure> {
+    let epic = require_epic(app, id).await?;
+    let before = load_report(app, id).await?;
+    if before.status != EpicStatus::AtTheGate {
         return Err(Failure::new(
             crate::failure::ExitKind::Refused,
-            format!("{id} is not at its gate: not all of its tickets have landed, or it is signed"),
+            format!(
+                "{id} cannot be signed: not all of its tickets have landed, or it is already signed"
+            ),
         )
-        .hint(format!("see how it stands: countersign epic show {id}")));
+        .hint(format!("see its state: countersign epic show {id}")));
     }
     let mut body = body(&epic);
     body.signed = Some(EpicSignature {
-        by: office.person().agent,
-        at: (office.desk.clock)(),
+        by: app.person().agent,
+        at: (app.coordinator.clock)(),
         why: why.to_owned(),
     });
-    put(office, &epic.id, &epic.title, &body).await?;
-    look(office, id).await
+    save_epic(app, &epic.id, &epic.title, &body).await?;
+    load_report(app, id).await
 }
 
-/// Works on up to `jobs` tickets side by side until nothing goes on without a person.
-pub async fn work(
-    office: &App,
-    shop: &Arc<Project>,
+/// Runs up to `jobs` tickets in parallel until nothing can continue without a person.
+pub async fn run_epic(
+    app: &App,
+    project: &Arc<Project>,
     id: &str,
     jobs: usize,
     stop: StopSignal,
 ) -> Result<EpicReport, Failure> {
-    adopt_orphans()
-        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
-    sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
+    adopt_orphans().map_err(|error| {
+        Failure::error(format!(
+            "cannot become the parent of orphaned processes: {error}"
+        ))
+    })?;
+    end_orphaned_runs(&project.host.data_dir)
+        .await
+        .map_err(Failure::error)?;
     let mut running: JoinSet<(TicketId, Result<Ticket, engine::coordinator::Error>)> =
         JoinSet::new();
     let mut at_work: Vec<TicketId> = Vec::new();
     let (stopper, halt) = StopSignal::pair();
-    let mut asked = stop;
+    let mut stop_request = stop;
     let mut stopping = false;
     loop {
-        // News of what ended lets others begin.
-        let looked = patiently(office, || async {
-            let news_underway = office.bring_news().await?;
-            Ok((news_underway, look(office, id).await?))
+        // A ticket that has ended may let others start.
+        let report = retry_while_unavailable(app, || async {
+            let updates_pending = app.notify_dependents().await?;
+            Ok((updates_pending, load_report(app, id).await?))
         });
-        let (news_underway, looked) = tokio::select! {
-            looked = looked => looked?,
-            () = asked.asked(), if !stopping => {
+        let (updates_pending, report) = tokio::select! {
+            report = report => report?,
+            () = stop_request.requested(), if !stopping => {
                 stopping = true;
                 stopper.stop();
                 continue;
             }
         };
-        match &looked.standing {
+        match &report.status {
             EpicStatus::Goes { ready } if !stopping => {
-                let free = ready.iter().filter(|one| !at_work.contains(one));
-                let room = jobs.saturating_sub(at_work.len());
-                for one in free.take(room).cloned().collect::<Vec<_>>() {
-                    at_work.push(one.clone());
-                    running.spawn(on_one(shop.clone(), one, halt.clone()));
+                let waiting = ready
+                    .iter()
+                    .filter(|ticket_id| !at_work.contains(ticket_id));
+                let slots = jobs.saturating_sub(at_work.len());
+                for ticket_id in waiting.take(slots).cloned().collect::<Vec<_>>() {
+                    at_work.push(ticket_id.clone());
+                    running.spawn(work_on_ticket(project.clone(), ticket_id, halt.clone()));
                 }
             }
             EpicStatus::Stopped { .. } => stopper.stop(),
@@ -244,17 +256,18 @@ pub async fn work(
             | EpicStatus::Complete
             | EpicStatus::Incomplete { .. } => {}
         }
-        if running.is_empty() && (stopping || !news_underway) {
-            return Ok(looked);
+        if running.is_empty() && (stopping || !updates_pending) {
+            return Ok(report);
         }
         tokio::select! {
-            () = tokio::time::sleep(NEWS_PATIENCE), if running.is_empty() => {}
+            () = tokio::time::sleep(UPDATE_POLL_INTERVAL), if running.is_empty() => {}
             Some(ended) = running.join_next() => {
-                let (one, ended) = ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))?;
-                at_work.retain(|known| *known != one);
+                let (ticket_id, ended) = ended
+                    .map_err(|error| Failure::error(format!("a worker crashed: {error}")))?;
+                at_work.retain(|running_id| *running_id != ticket_id);
                 ended?;
             }
-            () = asked.asked(), if !stopping => {
+            () = stop_request.requested(), if !stopping => {
                 stopping = true;
                 stopper.stop();
             }
@@ -262,11 +275,11 @@ pub async fn work(
     }
 }
 
-async fn on_one(
-    shop: Arc<Project>,
+async fn work_on_ticket(
+    project: Arc<Project>,
     id: TicketId,
     stop: StopSignal,
 ) -> (TicketId, Result<Ticket, engine::coordinator::Error>) {
-    let ended = super::run::see_through(&shop, &id, stop).await;
-    (id, ended)
+    let result = super::run::run_ticket(&project, &id, stop).await;
+    (id, result)
 }

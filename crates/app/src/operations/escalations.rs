@@ -1,7 +1,7 @@
-//! Tickets that wait for a person, and the person's answer.
+//! Lists tickets that wait for a person, and records the person's decision.
 
 use flow::event::{Choice, ChoiceOptions};
-use flow::narrate::reason;
+use flow::narrate::describe_reason;
 use flow::{EventKind, Stage, Ticket, TicketId};
 use serde::{Deserialize, Deserializer, Serialize};
 use store::{Page, Paged};
@@ -9,28 +9,30 @@ use store::{Page, Paged};
 use super::{App, tickets};
 use crate::failure::Failure;
 
+/// A ticket that waits for a person, with the reason and the possible choices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PendingEscalation {
     pub id: TicketId,
     pub title: String,
     pub reason: String,
-    #[serde(deserialize_with = "known")]
+    #[serde(deserialize_with = "read_known_choices")]
     pub choices: Vec<&'static str>,
 }
 
-/// Words that we know; another server's newer ones are not offered.
-fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
+/// Reads choices and drops unknown ones, which a newer server may send.
+fn read_known_choices<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
     let words = Vec::<String>::deserialize(from)?;
     let known = |word: &String| Choice::WORDS.into_iter().find(|known| known == word);
     Ok(words.iter().filter_map(known).collect())
 }
 
-pub async fn list(office: &App, page: &Page) -> Result<Paged<PendingEscalation>, Failure> {
-    let rows = tickets::list(office, vec![Stage::Escalated], page).await?;
+/// Lists the escalated tickets of a page.
+pub async fn list(app: &App, page: &Page) -> Result<Paged<PendingEscalation>, Failure> {
+    let rows = tickets::list(app, vec![Stage::Escalated], page).await?;
     let mut items = Vec::with_capacity(rows.items.len());
     for row in rows.items {
-        let stored = office.desk.ticket(&row.id).await?;
-        items.push(waiting(office, &stored).await?);
+        let stored = app.coordinator.ticket(&row.id).await?;
+        items.push(pending_escalation(app, &stored).await?);
     }
     Ok(Paged {
         items,
@@ -38,17 +40,20 @@ pub async fn list(office: &App, page: &Page) -> Result<Paged<PendingEscalation>,
     })
 }
 
-pub async fn waiting(office: &App, stored: &store::Stored) -> Result<PendingEscalation, Failure> {
-    let policy = office.desk.policy_of(stored).await?;
+pub async fn pending_escalation(
+    app: &App,
+    stored: &store::Stored,
+) -> Result<PendingEscalation, Failure> {
+    let policy = app.coordinator.policy_of(stored).await?;
     let ticket = &stored.ticket;
     let why = ticket
         .escalation
         .as_ref()
-        .map(|escalation| reason(&escalation.reason))
+        .map(|escalation| describe_reason(&escalation.reason))
         .unwrap_or_default();
-    let choices = flow::choices(ticket, &policy)
+    let choices = flow::available_choices(ticket, &policy)
         .iter()
-        .map(Choice::word)
+        .map(Choice::as_str)
         .collect();
     Ok(PendingEscalation {
         id: ticket.id.clone(),
@@ -58,30 +63,30 @@ pub async fn waiting(office: &App, stored: &store::Stored) -> Result<PendingEsca
     })
 }
 
-/// The choice that a person names.
-pub fn choice(word: &str, besides: ChoiceOptions) -> Result<Choice, Failure> {
-    Choice::of(word, besides).ok_or_else(|| {
-        Failure::usage(format!("{word:?} is no choice"))
+/// Parses the choice that a person names.
+pub fn parse_choice(word: &str, options: ChoiceOptions) -> Result<Choice, Failure> {
+    Choice::from_word(word, options).ok_or_else(|| {
+        Failure::usage(format!("{word:?} is not a choice"))
             .hint(format!("choices are {}", Choice::WORDS.join(", ")))
     })
 }
 
-/// Settles an escalation in the person's name.
-pub async fn resolve(office: &App, id: &str, choice: Choice, why: &str) -> Result<Ticket, Failure> {
-    let stored = office.ticket(id).await?;
-    let policy = office.desk.policy_of(&stored).await?;
-    let what = EventKind::Settled {
+/// Resolves an escalation in the person's name.
+pub async fn resolve(app: &App, id: &str, choice: Choice, why: &str) -> Result<Ticket, Failure> {
+    let stored = app.ticket(id).await?;
+    let policy = app.coordinator.policy_of(&stored).await?;
+    let kind = EventKind::Settled {
         choice,
         why: why.to_owned(),
     };
     let report = engine::coordinator::Report {
-        expects: office.call.expects.or(Some(stored.ticket.version)),
-        ..office.report(what)
+        expects: app.call.expected_version.or(Some(stored.ticket.version)),
+        ..app.report(kind)
     };
-    let ticket = office
-        .desk
+    let ticket = app
+        .coordinator
         .decide(&stored.ticket.id, &policy, report)
         .await?;
-    office.bring_news().await?;
+    app.notify_dependents().await?;
     Ok(ticket)
 }

@@ -1,7 +1,7 @@
-//! Tickets in other systems' forms.
+//! Exports tickets in the formats of other systems.
 
 use flow::Ticket;
-use flow::export::{epic_state, findings_document, report, task};
+use flow::export::{epic_state_json, findings_document, round_report, task_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,31 +21,34 @@ pub enum ExportFormat {
     Report,
 }
 
-/// The tickets in the form that is asked for: one document, or one for each. Markdown is a string.
+/// Exports tickets in a format: as one document, or one for each. Markdown is a JSON string.
 pub async fn export(
-    office: &App,
+    app: &App,
     form: ExportFormat,
     ids: &[String],
     round: Option<u32>,
 ) -> Result<Vec<Value>, Failure> {
     let mut tickets: Vec<Ticket> = Vec::with_capacity(ids.len());
     for id in ids {
-        tickets.push(office.ticket(id).await?.ticket);
+        tickets.push(app.ticket(id).await?.ticket);
     }
     let documents: Result<Vec<Value>, _> = match form {
-        ExportFormat::EpicState => Ok(vec![epic_state(&tickets)]),
-        ExportFormat::Task => Ok(tickets.iter().map(task).collect()),
+        ExportFormat::EpicState => Ok(vec![epic_state_json(&tickets)]),
+        ExportFormat::Task => Ok(tickets.iter().map(task_json).collect()),
         ExportFormat::Findings => tickets
             .iter()
             .map(|ticket| findings_document(ticket, round).map(Value::String))
             .collect(),
-        ExportFormat::Report => tickets.iter().map(|ticket| report(ticket, round)).collect(),
+        ExportFormat::Report => tickets
+            .iter()
+            .map(|ticket| round_report(ticket, round))
+            .collect(),
     };
     documents.map_err(Failure::usage)
 }
 
-/// As it is written to a file or a terminal.
-pub fn text(documents: &[Value]) -> String {
+/// Renders documents for a file or a terminal.
+pub fn documents_text(documents: &[Value]) -> String {
     let texts = documents.iter().map(|document| match document {
         Value::String(text) => text.clone(),
         other => format!("{other:#}\n"),

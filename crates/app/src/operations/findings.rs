@@ -1,21 +1,21 @@
-//! Reading, converting, tracking and scoring review texts, outside of any ticket.
+//! Reads, converts, tracks and scores review texts without a ticket.
 
 use std::path::{Path, PathBuf};
 
 use engine::git::DiffContext;
-use findings::score::{CorpusDocument as Scored, RoundPair, ScoreTable, TrackingTable, claim_word};
+use findings::score::{CorpusDocument, RoundPair, ScoreTable, TrackingTable, claim_word};
 use findings::write::{self, DiffLines, FindingEntry, GithubReviewEvent};
 use findings::{Finding, FindingLink, KnownFinding, LineMap, Review, ReviewClaim};
 use serde_json::{Value, json};
 
-use super::project::open;
+use super::project::open_repository;
 use crate::failure::Failure;
 use crate::settings::{Environment, read_bounded};
 
-/// More is read by nobody, and no reviewer writes as much.
+/// Maximum size of a review text.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A review text, read.
+/// A review text and its parsed review.
 #[derive(Clone, Debug)]
 pub struct ParsedReview {
     pub name: String,
@@ -38,14 +38,14 @@ pub fn parse(directory: &Path, names: &[String]) -> Result<Vec<ParsedReview>, Fa
             let text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(ParsedReview {
                 name: name.clone(),
-                review: findings::read_in(&roots, &text),
+                review: findings::read_with_roots(&roots, &text),
                 text,
             })
         })
         .collect()
 }
 
-/// What was read, as programs want it: the claim as `verdict`, severities as words, the raw text.
+/// Renders a review as JSON: the claim as `verdict`, severities as words, and the raw text.
 pub fn as_json(parsed: &ParsedReview) -> Value {
     let review = &parsed.review;
     let mut value = serde_json::to_value(review).unwrap_or_default();
@@ -80,7 +80,7 @@ fn finding_json(finding: &Finding) -> Value {
     value
 }
 
-/// The forms that a review can be written in.
+/// Formats in which a review can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvertFormat {
     /// Our own JSON.
@@ -115,7 +115,7 @@ pub enum ConvertFormat {
     Summary,
 }
 
-/// What a form needs that the reviews do not say.
+/// Data that some formats need and the reviews do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConvertOptions<'a> {
     /// The pull request's diff, for comments on its lines.
@@ -124,28 +124,33 @@ pub struct ConvertOptions<'a> {
     pub commit: Option<&'a str>,
 }
 
-/// All that the reviews ask for in one form: findings, blocking issues and bare refusals, so that
-/// a refusal is never an empty report.
+/// Writes the reviews in a format: findings, blocking issues, and rejections without findings, so
+/// that a rejection is never an empty report.
 pub fn convert(
     parsed: &[ParsedReview],
     form: ConvertFormat,
-    wanted: ConvertOptions<'_>,
+    options: ConvertOptions<'_>,
     now: &str,
 ) -> String {
-    let reviews: Vec<&Review> = parsed.iter().map(|one| &one.review).collect();
-    let found: Vec<Finding> = reviews
+    let reviews: Vec<&Review> = parsed
         .iter()
-        .flat_map(|review| write::reported(review))
+        .map(|parsed_review| &parsed_review.review)
         .collect();
-    let entries: Vec<FindingEntry<'_>> = found.iter().map(FindingEntry::from).collect();
-    let verdict = write::verdict(&reviews);
+    let reported: Vec<Finding> = reviews
+        .iter()
+        .flat_map(|review| write::reported_findings(review))
+        .collect();
+    let entries: Vec<FindingEntry<'_>> = reported.iter().map(FindingEntry::from).collect();
+    let verdict = write::combined_verdict(&reviews);
     let pretty = |value: Value| format!("{value:#}\n");
     match form {
         ConvertFormat::Json => pretty(json!(parsed.iter().map(as_json).collect::<Vec<_>>())),
-        ConvertFormat::Document => write::document(&head(parsed, verdict, now), &entries),
+        ConvertFormat::Document => {
+            write::write_findings_document(&document_header(parsed, verdict, now), &entries)
+        }
         ConvertFormat::Checklist => write::checklist(&entries),
         ConvertFormat::Qa => pretty(write::qa_findings(&entries)),
-        ConvertFormat::Report => pretty(report(parsed, &found, verdict, now)),
+        ConvertFormat::Report => pretty(build_report(parsed, &reported, verdict, now)),
         ConvertFormat::Rework => write::rework_context(&write::feedback(&entries)),
         ConvertFormat::Sarif => pretty(write::sarif(
             "countersign",
@@ -159,10 +164,10 @@ pub fn convert(
         ConvertFormat::Junit => write::junit("countersign", &entries),
         ConvertFormat::GithubAnnotations => write::workflow_commands(&entries),
         ConvertFormat::GithubReview => {
-            let lines = wanted.diff.map(DiffLines::parse).unwrap_or_default();
+            let lines = options.diff.map(DiffLines::parse).unwrap_or_default();
             pretty(write::github_review(
                 GithubReviewEvent::from(verdict),
-                wanted.commit,
+                options.commit,
                 headline(verdict),
                 "countersign",
                 &entries,
@@ -173,18 +178,18 @@ pub fn convert(
     }
 }
 
-/// The full id of a commit: given as one, or looked up in the repository.
+/// Returns the full id of a commit; a name is looked up in the repository.
 pub async fn commit_id(
-    surroundings: &Environment,
+    environment: &Environment,
     repository: &Path,
     name: &str,
 ) -> Result<String, Failure> {
     if write::is_commit_id(name) {
         return Ok(name.to_owned());
     }
-    let git = open(surroundings, repository).await?;
-    let found = git.resolve(name).await.map_err(Failure::usage)?;
-    Ok(found.to_string())
+    let git = open_repository(environment, repository).await?;
+    let commit = git.resolve(name).await.map_err(Failure::usage)?;
+    Ok(commit.to_string())
 }
 
 fn headline(claim: ReviewClaim) -> &'static str {
@@ -195,13 +200,13 @@ fn headline(claim: ReviewClaim) -> &'static str {
     }
 }
 
-fn head<'a>(
+fn document_header<'a>(
     parsed: &'a [ParsedReview],
     claim: ReviewClaim,
     now: &'a str,
 ) -> write::DocumentHeader<'a> {
     write::DocumentHeader {
-        story: parsed.first().map_or("", |one| one.name.as_str()),
+        story: parsed.first().map_or("", |review| review.name.as_str()),
         round: 1,
         reviewer: "unknown",
         date: now,
@@ -210,31 +215,36 @@ fn head<'a>(
     }
 }
 
-fn report(parsed: &[ParsedReview], reported: &[Finding], verdict: ReviewClaim, now: &str) -> Value {
-    // Blocking issues have a list of their own in this form.
+fn build_report(
+    parsed: &[ParsedReview],
+    reported: &[Finding],
+    verdict: ReviewClaim,
+    now: &str,
+) -> Value {
+    // Blocking issues have their own list in this format.
     let blocking_titles: Vec<&str> = parsed
         .iter()
-        .flat_map(|one| &one.review.blocking_issues)
+        .flat_map(|parsed_review| &parsed_review.review.blocking_issues)
         .map(|issue| issue.message.as_str())
         .collect();
-    let found: Vec<&Finding> = reported
+    let listed: Vec<&Finding> = reported
         .iter()
         .filter(|finding| !blocking_titles.contains(&finding.title.as_str()))
         .collect();
     let scores: Vec<_> = parsed
         .iter()
-        .flat_map(|one| one.review.scores.clone())
+        .flat_map(|parsed_review| parsed_review.review.scores.clone())
         .collect();
     let blocking: Vec<_> = parsed
         .iter()
-        .flat_map(|one| one.review.blocking_issues.clone())
+        .flat_map(|parsed_review| parsed_review.review.blocking_issues.clone())
         .collect();
     let policy = flow::Policy::default();
-    let low = |(name, score): &(String, findings::DimensionScore)| {
+    let is_low = |(name, score): &(String, findings::DimensionScore)| {
         let weight = policy
             .dimensions
             .get(name)
-            .map(|known| known.weight)
+            .map(|dimension| dimension.weight)
             .or(score.weight);
         weight
             .and_then(|weight| policy.minimum(name, weight))
@@ -242,25 +252,29 @@ fn report(parsed: &[ParsedReview], reported: &[Finding], verdict: ReviewClaim, n
     };
     let overall = parsed
         .iter()
-        .filter_map(|one| one.review.overall_score)
+        .filter_map(|parsed_review| parsed_review.review.overall_score)
         .min();
     write::review_report(&write::ReviewReport {
-        ticket_id: parsed.first().map_or("", |one| one.name.as_str()),
+        ticket_id: parsed
+            .first()
+            .map_or("", |parsed_review| parsed_review.name.as_str()),
         reviewed_at: now,
         reviewer: "unknown",
         approved: verdict == ReviewClaim::Approved,
         overall_score: overall,
         revision_count: 0,
         scores: &scores,
-        findings: &found,
+        findings: &listed,
         blocking_issues: &blocking,
-        revision_notes: parsed.iter().find_map(|one| one.review.notes.as_deref()),
-        all_critical_dimensions_pass: !scores.iter().any(low),
+        revision_notes: parsed
+            .iter()
+            .find_map(|parsed_review| parsed_review.review.notes.as_deref()),
+        all_critical_dimensions_pass: !scores.iter().any(is_low),
         overall_score_above_threshold: overall.is_none_or(|score| score >= policy.overall_minimum),
     })
 }
 
-/// Which finding of the new review is which of the old one.
+/// Links between the findings of an old and a new review.
 #[derive(Clone, Debug)]
 pub struct TrackedReviews {
     pub old: ParsedReview,
@@ -268,7 +282,8 @@ pub struct TrackedReviews {
     pub links: Vec<FindingLink>,
 }
 
-/// Where two commits are named, lines are followed through the diff between them.
+/// Links the findings of two reviews. With two commits, lines are mapped through the diff between
+/// them.
 pub async fn track(
     directory: &Path,
     names: (&str, &str),
@@ -280,8 +295,8 @@ pub async fn track(
     };
     let lines = match commits {
         None => LineMap::default(),
-        Some((surroundings, repository, from, to)) => {
-            let git = open(surroundings, &repository).await?;
+        Some((environment, repository, from, to)) => {
+            let git = open_repository(environment, &repository).await?;
             let from = git.resolve(from).await.map_err(Failure::usage)?;
             let to = git.resolve(to).await.map_err(Failure::usage)?;
             LineMap::parse(
@@ -295,26 +310,26 @@ pub async fn track(
     let ids: Vec<String> = (1..=old.review.findings.len())
         .map(|n| format!("F{n}"))
         .collect();
-    let known: Vec<KnownFinding<'_>> = ids
+    let known_findings: Vec<KnownFinding<'_>> = ids
         .iter()
         .zip(&old.review.findings)
         .map(|(id, finding)| KnownFinding { id, finding })
         .collect();
-    let links = findings::track_review(&known, &new.review, &lines);
+    let links = findings::track_review(&known_findings, &new.review, &lines);
     Ok(TrackedReviews { old, new, links })
 }
 
-/// How the reader does on a corpus of annotated reviews.
+/// Scores the review reader on a corpus of annotated reviews.
 pub fn score(dir: &Path, generated: bool) -> Result<(ScoreTable, TrackingTable), Failure> {
     let documents = corpus(dir)?;
     let tracking = std::fs::read_to_string(dir.join("TRACKING.json")).unwrap_or_default();
-    let pairs = RoundPair::list(&serde_json::from_str(&tracking).unwrap_or_default());
+    let pairs = RoundPair::parse_list(&serde_json::from_str(&tracking).unwrap_or_default());
     let table = findings::score::score(&documents, generated);
-    Ok((table, findings::score::tracking(&pairs, &documents)))
+    Ok((table, findings::score::score_tracking(&pairs, &documents)))
 }
 
-/// Every `NNN-….*` that has an `NNN.expected.json` beside it.
-fn corpus(dir: &Path) -> Result<Vec<Scored>, Failure> {
+/// Reads every `NNN-….*` that has an `NNN.expected.json` next to it.
+fn corpus(dir: &Path) -> Result<Vec<CorpusDocument>, Failure> {
     let fail =
         |error: std::io::Error| Failure::usage(format!("the corpus {}: {error}", dir.display()));
     let mut documents = Vec::new();
@@ -336,7 +351,7 @@ fn corpus(dir: &Path) -> Result<Vec<Scored>, Failure> {
             .map_err(|error| Failure::usage(format!("{number}.expected.json: {error}")))?;
         let text =
             String::from_utf8_lossy(&read_bounded(&path, "the document", BYTES_MAX)?).into_owned();
-        documents.push(Scored {
+        documents.push(CorpusDocument {
             number: number.to_owned(),
             text,
             expected,
@@ -344,7 +359,7 @@ fn corpus(dir: &Path) -> Result<Vec<Scored>, Failure> {
     }
     if documents.is_empty() {
         return Err(
-            Failure::usage(format!("{} holds no annotated documents", dir.display()))
+            Failure::usage(format!("{} has no annotated documents", dir.display()))
                 .hint("a corpus has pairs NNN-name.md and NNN.expected.json"),
         );
     }

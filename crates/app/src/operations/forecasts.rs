@@ -1,59 +1,69 @@
-//! What the next round may cost, from what rounds have cost in this repository so far.
+//! Forecasts the cost of the next round from the costs of earlier rounds in the repository.
 
-use engine::workshop::Project;
+use engine::project::Project;
 use flow::event::EventKind;
-use flow::forecast::{CostHistory, Forecast, forecast};
+use flow::forecast::{CostHistory, Forecast, forecast_round};
 use flow::{Event, Policy, Role, Ticket, TicketId};
 use store::{EventBody, EventQuery, Page, Stored, TicketQuery};
 
 use super::App;
 use crate::failure::Failure;
 
-/// How far back is looked: tickets of the repository, and events of each.
+/// Maximum numbers of tickets of the repository, and of events of each, that are read.
 const TICKETS_MAX: u32 = 30;
 const EVENTS_MAX: u32 = 300;
 
 type RoleAgents = Vec<(Role, String)>;
 
-/// Before a ticket is worked on, with the crew that is there for it.
-pub async fn before_run(office: &App, shop: &Project, id: &TicketId) -> Result<Forecast, Failure> {
-    let ticket = office.desk.ticket(id).await?.ticket;
-    let policy = &shop.project.policy;
+/// Forecasts a run before it starts, with the agents that are configured for it.
+pub async fn forecast_run(
+    app: &App,
+    project: &Project,
+    id: &TicketId,
+) -> Result<Forecast, Failure> {
+    let ticket = app.coordinator.ticket(id).await?.ticket;
+    let policy = &project.config.policy;
     let seats = policy.reviewers.iter();
-    let seats = seats
-        .filter(|seat| !seat.is_linter() && !seat.confirms && seat.fits(&ticket, ticket.round));
-    let judges = seats.filter_map(|seat| shop.crew.who(Role::Reviewer, seat.agent.as_deref()));
-    let judges = judges.map(|member| (Role::Reviewer, member.name.clone()));
-    let builder = (Role::Builder, shop.builder_name().to_owned());
-    let crew: RoleAgents = std::iter::once(builder).chain(judges).collect();
-    let (history, _) = gather(office, &ticket).await?;
-    told(office, &ticket, policy, &crew, &history).await
+    let seats = seats.filter(|seat| {
+        !seat.is_linter() && !seat.second_reviewer && seat.applies_to(&ticket, ticket.round)
+    });
+    let judges = seats.filter_map(|seat| {
+        project
+            .agents
+            .agent_for(Role::Reviewer, seat.agent.as_deref())
+    });
+    let judges = judges.map(|agent| (Role::Reviewer, agent.name.clone()));
+    let builder = (Role::Builder, project.builder_name().to_owned());
+    let agents: RoleAgents = std::iter::once(builder).chain(judges).collect();
+    let (history, _) = collect_history(app, &ticket).await?;
+    build_forecast(app, &ticket, policy, &agents, &history).await
 }
 
-/// For whoever looks at a ticket: nobody knows who will take it up, so the last crew is assumed.
-pub async fn of_ticket(office: &App, stored: &Stored) -> Result<Forecast, Failure> {
-    let policy = office.desk.policy_of(stored).await?;
-    let (history, last) = gather(office, &stored.ticket).await?;
-    told(office, &stored.ticket, &policy, &last, &history).await
+/// Forecasts a ticket whose next agents are not known yet; assumes those of the newest ticket.
+pub async fn forecast_ticket(app: &App, stored: &Stored) -> Result<Forecast, Failure> {
+    let policy = app.coordinator.policy_of(stored).await?;
+    let (history, last) = collect_history(app, &stored.ticket).await?;
+    build_forecast(app, &stored.ticket, &policy, &last, &history).await
 }
 
-async fn told(
-    office: &App,
+async fn build_forecast(
+    app: &App,
     ticket: &Ticket,
     policy: &Policy,
-    crew: &RoleAgents,
+    agents: &RoleAgents,
     history: &CostHistory,
 ) -> Result<Forecast, Failure> {
-    let today = (office.desk.clock)().day();
-    let spent = office.desk.store.spent_since(today).await?;
-    Ok(forecast(ticket, policy, crew, history, spent))
+    let today = (app.coordinator.clock)().start_of_day();
+    let spent = app.coordinator.store.spent_since(today).await?;
+    Ok(forecast_round(ticket, policy, agents, history, spent))
 }
 
-/// What runs have cost in the ticket's repository, and who took part in the newest ticket there.
-async fn gather(office: &App, ticket: &Ticket) -> Result<(CostHistory, RoleAgents), Failure> {
+/// Collects the costs of runs in the ticket's repository, and the agents of the newest ticket
+/// there.
+async fn collect_history(app: &App, ticket: &Ticket) -> Result<(CostHistory, RoleAgents), Failure> {
     let (mut history, mut newest) = (CostHistory::default(), RoleAgents::new());
     if !ticket.rounds.is_empty() {
-        // Its own rounds say more.
+        // The ticket's own rounds are a better basis.
         return Ok((history, newest));
     }
     let query = TicketQuery {
@@ -64,25 +74,25 @@ async fn gather(office: &App, ticket: &Ticket) -> Result<(CostHistory, RoleAgent
         after: None,
         most: TICKETS_MAX,
     };
-    for row in office.desk.store.tickets(&query, &page).await?.items {
-        let events = events(office, &row.id).await?;
+    for row in app.coordinator.store.tickets(&query, &page).await?.items {
+        let events = events(app, &row.id).await?;
         for event in &events {
-            history.take(event);
+            history.record(event);
         }
         if newest.is_empty() {
-            newest = crew_of(&events);
+            newest = agents_of(&events);
         }
     }
     Ok((history, newest))
 }
 
-async fn events(office: &App, id: &TicketId) -> Result<Vec<Event>, Failure> {
+async fn events(app: &App, id: &TicketId) -> Result<Vec<Event>, Failure> {
     let query = EventQuery {
         ticket: Some(id.clone()),
         most: EVENTS_MAX,
         ..EventQuery::default()
     };
-    let stored = office.desk.store.events(&query).await?.into_iter();
+    let stored = app.coordinator.store.events(&query).await?.into_iter();
     Ok(stored
         .filter_map(|event| match event.body {
             EventBody::Decided(event) => Some(*event),
@@ -91,17 +101,17 @@ async fn events(office: &App, id: &TicketId) -> Result<Vec<Event>, Failure> {
         .collect())
 }
 
-fn crew_of(events: &[Event]) -> RoleAgents {
+fn agents_of(events: &[Event]) -> RoleAgents {
     let took_part = events.iter().filter(|event| {
         matches!(
             event.what,
             EventKind::Submitted { .. } | EventKind::Reviewed { .. }
         )
     });
-    let mut crew: RoleAgents = took_part
+    let mut agents: RoleAgents = took_part
         .map(|event| (event.by.role, event.by.agent.clone()))
         .collect();
-    crew.sort();
-    crew.dedup();
-    crew
+    agents.sort();
+    agents.dedup();
+    agents
 }

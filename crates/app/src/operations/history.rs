@@ -1,7 +1,7 @@
-//! The log: told as a story, and held against what is stored.
+//! The event log: narrates it as sentences, and audits it against the stored tickets.
 
 mod context;
-mod noted;
+mod notes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
 use super::{App, overview};
 use crate::failure::Failure;
 
-/// How many events are read at a time.
+/// Number of events that are read at a time.
 const CHUNK: u32 = 500;
 
 /// One line of the log.
@@ -27,14 +27,14 @@ pub struct LogLine {
     pub event: String,
     pub activity: String,
     pub text: String,
-    /// What goes with it, for programs.
+    /// Data for programs that read the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<serde_json::Value>,
     pub mood: Mood,
 }
 
-/// Notes that somebody should look at.
-const TROUBLES: [&str; 5] = [
+/// Notes that need attention.
+const ALERT_NOTES: [&str; 5] = [
     "notification_given_up",
     "refused",
     "spool_troubled",
@@ -42,49 +42,48 @@ const TROUBLES: [&str; 5] = [
     "tools_unconnected",
 ];
 
-/// Up to this many tickets are followed at a time; others are read from their beginning again.
+/// Maximum number of tickets whose replay is kept; others are replayed from the beginning.
 const FOLLOWED_MAX: usize = 256;
 
-/// A ticket's story, or everybody's, since a place in the log; where nothing has happened since, what
-/// happens before `wait` is over.
-pub async fn read_on(
-    office: &App,
+/// Reads the log after a position, for one ticket or all. If there is nothing new, it waits up to
+/// `wait` for an event.
+pub async fn read_after(
+    app: &App,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: u32,
     wait: Duration,
 ) -> Result<LogPage, Failure> {
-    let seen = overview::newest(office).await?;
-    let read = async || {
-        LogFollower::default()
-            .read(office, ticket, after, most)
-            .await
-    };
-    let told = read().await?;
-    if told.end.is_some() || wait.is_zero() {
-        return Ok(told);
+    let latest = overview::latest_cursor(app).await?;
+    let read = async || LogFollower::default().read(app, ticket, after, most).await;
+    let page = read().await?;
+    if page.end.is_some() || wait.is_zero() {
+        return Ok(page);
     }
-    overview::changed(office, seen.max(after), wait).await;
+    overview::wait_for_change(app, latest.max(after), wait).await;
     read().await
 }
 
-/// The newest part of the story.
+/// Reads the newest lines of the log.
 pub async fn latest(
-    office: &App,
+    app: &App,
     ticket: Option<&TicketId>,
     most: u32,
 ) -> Result<Vec<LogLine>, Failure> {
-    let events = office.desk.store.newest_events(ticket, most).await?;
-    Ok(LogFollower::default().tell(office, &events).await?.lines)
+    let events = app.coordinator.store.newest_events(ticket, most).await?;
+    Ok(LogFollower::default()
+        .narrate_all(app, &events)
+        .await?
+        .lines)
 }
 
-/// Reads on in the log, and remembers the tickets it has told of.
+/// Reads the log continuously, and keeps the replay of each ticket.
 #[derive(Debug, Default)]
 pub struct LogFollower {
-    tellers: BTreeMap<TicketId, TicketReplay>,
+    replays: BTreeMap<TicketId, TicketReplay>,
 }
 
-/// A part of the log, and where it ends; nowhere where there was nothing.
+/// A part of the log, and the position of its end; `None` if it is empty.
 #[derive(Debug)]
 pub struct LogPage {
     pub lines: Vec<LogLine>,
@@ -94,7 +93,7 @@ pub struct LogPage {
 impl LogFollower {
     pub async fn read(
         &mut self,
-        office: &App,
+        app: &App,
         ticket: Option<&TicketId>,
         after: Cursor,
         most: u32,
@@ -105,31 +104,31 @@ impl LogFollower {
             most,
             ..EventQuery::default()
         };
-        let events = office.desk.store.events(&query).await?;
-        self.tell(office, &events).await
+        let events = app.coordinator.store.events(&query).await?;
+        self.narrate_all(app, &events).await
     }
 
-    async fn tell(&mut self, office: &App, events: &[StoredEvent]) -> Result<LogPage, Failure> {
+    async fn narrate_all(&mut self, app: &App, events: &[StoredEvent]) -> Result<LogPage, Failure> {
         let mut lines = Vec::new();
         for event in events {
-            if self.tellers.len() >= FOLLOWED_MAX {
-                self.tellers.clear();
+            if self.replays.len() >= FOLLOWED_MAX {
+                self.replays.clear();
             }
-            lines.extend(tell(office, &mut self.tellers, event).await?);
+            lines.extend(narrate_event(app, &mut self.replays, event).await?);
         }
         let end = events.last().map(|event| event.cursor);
         Ok(LogPage { lines, end })
     }
 }
 
-/// What has happened after a place in the log, as soon as there is anything; nothing after `most`.
-pub async fn after(
-    office: &App,
+/// Returns the events after a position as soon as there are any, or none after `most`.
+pub async fn events_after(
+    app: &App,
     ticket: Option<&TicketId>,
     after: Cursor,
     most: Duration,
 ) -> Result<Vec<StoredEvent>, Failure> {
-    let store = &office.desk.store;
+    let store = &app.coordinator.store;
     let query = EventQuery {
         ticket: ticket.cloned(),
         after,
@@ -144,7 +143,7 @@ pub async fn after(
     Ok(store.events(&query).await?)
 }
 
-/// Follows one ticket through its events, so that each can be told with what it came to.
+/// Replay of one ticket, so that each event can be narrated with its effect.
 #[derive(Debug, Default)]
 struct TicketReplay {
     ticket: Option<Ticket>,
@@ -152,19 +151,19 @@ struct TicketReplay {
 
 impl TicketReplay {
     /// Replays up to, not including, the version.
-    async fn before(office: &App, id: &TicketId, version: u64) -> Result<Self, Failure> {
+    async fn before(app: &App, id: &TicketId, version: u64) -> Result<Self, Failure> {
         let reached =
             |next: &StoredEvent, _: Option<&Ticket>| next.version.is_some_and(|at| at >= version);
-        Self::replay(office, id, reached).await
+        Self::replay(app, id, reached).await
     }
 
-    /// Replays until the next event, or what the ticket is before it, says that it is enough.
+    /// Replays until `enough` is true for the next event and the ticket before it.
     async fn replay(
-        office: &App,
+        app: &App,
         id: &TicketId,
         enough: impl Fn(&StoredEvent, Option<&Ticket>) -> bool,
     ) -> Result<Self, Failure> {
-        let mut teller = Self::default();
+        let mut replay = Self::default();
         let mut after = Cursor::default();
         loop {
             let query = EventQuery {
@@ -173,18 +172,18 @@ impl TicketReplay {
                 most: CHUNK,
                 ..EventQuery::default()
             };
-            let events = office.desk.store.events(&query).await?;
+            let events = app.coordinator.store.events(&query).await?;
             let Some(last) = events.last() else {
-                return Ok(teller);
+                return Ok(replay);
             };
             after = last.cursor;
             for stored in events {
-                if enough(&stored, teller.ticket.as_ref()) {
-                    return Ok(teller);
+                if enough(&stored, replay.ticket.as_ref()) {
+                    return Ok(replay);
                 }
                 if let EventBody::Decided(event) = &stored.body {
-                    let policy = policy(office, &stored).await?;
-                    teller.step(id, event, &policy);
+                    let policy = policy(app, &stored).await?;
+                    replay.step(id, event, &policy);
                 }
             }
         }
@@ -192,34 +191,39 @@ impl TicketReplay {
 
     fn step(&mut self, id: &TicketId, event: &Event, policy: &Policy) -> Vec<Sentence> {
         let step = match &self.ticket {
-            None => flow::open(id, event, policy),
+            None => flow::open_ticket(id, event, policy),
             Some(ticket) => flow::advance(ticket, event, policy),
         };
         let Ok(step) = step else { return Vec::new() };
-        let story = narrate(self.ticket.as_ref(), event, &step.ticket, policy);
+        let sentences = narrate(self.ticket.as_ref(), event, &step.ticket, policy);
         self.ticket = Some(step.ticket);
-        story
+        sentences
     }
 }
 
-/// The ticket as it was when this round had its verdict; nothing where it had none.
-pub async fn at_round(office: &App, id: &TicketId, round: u32) -> Result<Option<Ticket>, Failure> {
-    let decided = |ticket: &Ticket| ticket.rounds.iter().any(|one| one.number == round);
+/// Returns the ticket as it was after the verdict of a round, or nothing if there was none.
+pub async fn at_round(app: &App, id: &TicketId, round: u32) -> Result<Option<Ticket>, Failure> {
+    let decided = |ticket: &Ticket| {
+        ticket
+            .rounds
+            .iter()
+            .any(|decided_round| decided_round.number == round)
+    };
     let enough = |_: &StoredEvent, ticket: Option<&Ticket>| ticket.is_some_and(decided);
-    let teller = TicketReplay::replay(office, id, enough).await?;
-    Ok(teller.ticket.filter(decided))
+    let replay = TicketReplay::replay(app, id, enough).await?;
+    Ok(replay.ticket.filter(decided))
 }
 
-async fn policy(office: &App, stored: &StoredEvent) -> Result<Policy, Failure> {
+async fn policy(app: &App, stored: &StoredEvent) -> Result<Policy, Failure> {
     let Some(id) = &stored.policy else {
         return Ok(Policy::default());
     };
-    Ok(office.desk.store.policy(id).await?.unwrap_or_default())
+    Ok(app.coordinator.store.policy(id).await?.unwrap_or_default())
 }
 
-async fn tell(
-    office: &App,
-    tellers: &mut BTreeMap<TicketId, TicketReplay>,
+async fn narrate_event(
+    app: &App,
+    replays: &mut BTreeMap<TicketId, TicketReplay>,
     stored: &StoredEvent,
 ) -> Result<Vec<LogLine>, Failure> {
     let line = |activity: &str, text: String| LogLine {
@@ -231,7 +235,7 @@ async fn tell(
         activity: activity.to_owned(),
         text,
         context: None,
-        mood: if TROUBLES.contains(&stored.name.as_str()) {
+        mood: if ALERT_NOTES.contains(&stored.name.as_str()) {
             Mood::Bad
         } else {
             Mood::Plain
@@ -242,7 +246,7 @@ async fn tell(
         (EventBody::Noted(body), _) => {
             return Ok(vec![line(
                 &stored.name,
-                noted::told(&stored.name, &stored.by, body),
+                notes::describe_note(&stored.name, &stored.by, body),
             )]);
         }
         (EventBody::Decided(event), None) => {
@@ -252,49 +256,50 @@ async fn tell(
     let Some(id) = &stored.ticket else {
         return Ok(Vec::new());
     };
-    if !tellers.contains_key(id) {
-        let teller = TicketReplay::before(office, id, stored.version.unwrap_or_default()).await?;
-        tellers.insert(id.clone(), teller);
+    if !replays.contains_key(id) {
+        let replay = TicketReplay::before(app, id, stored.version.unwrap_or_default()).await?;
+        replays.insert(id.clone(), replay);
     }
-    let policy = policy(office, stored).await?;
-    let teller = tellers.entry(id.clone()).or_default();
-    let story = teller.step(id, event, &policy);
-    let with = |activity: &str| context::of(activity, teller.ticket.as_ref()?, &policy);
-    Ok(story
+    let policy = policy(app, stored).await?;
+    let replay = replays.entry(id.clone()).or_default();
+    let sentences = replay.step(id, event, &policy);
+    let context_for =
+        |activity: &str| context::context_of(activity, replay.ticket.as_ref()?, &policy);
+    Ok(sentences
         .into_iter()
         .map(|sentence| LogLine {
             mood: sentence.mood,
-            context: with(sentence.activity),
+            context: context_for(sentence.activity),
             ..line(sentence.activity, sentence.text)
         })
         .collect())
 }
 
-/// What holding the log against the stored tickets came to.
+/// Result of an audit of the log.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LogAudit {
     pub tickets: u64,
     pub events: u64,
-    /// Tickets whose replay differs from what is stored, and how.
+    /// Differences between replayed and stored tickets.
     pub differences: Vec<String>,
 }
 
-/// Replays every ticket's events and compares the end with what is stored.
-pub async fn audit(office: &App) -> Result<LogAudit, Failure> {
+/// Replays every ticket's events and compares the result with the stored ticket.
+pub async fn audit(app: &App) -> Result<LogAudit, Failure> {
     let mut audit = LogAudit::default();
     let mut page = Page {
         after: None,
         most: CHUNK,
     };
     loop {
-        let rows = office
-            .desk
+        let rows = app
+            .coordinator
             .store
             .tickets(&TicketQuery::default(), &page)
             .await?;
         for row in &rows.items {
             audit.tickets += 1;
-            compare(office, &row.id, &mut audit).await?;
+            compare(app, &row.id, &mut audit).await?;
         }
         page.after = rows.next;
         if page.after.is_none() {
@@ -303,8 +308,8 @@ pub async fn audit(office: &App) -> Result<LogAudit, Failure> {
     }
 }
 
-async fn compare(office: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), Failure> {
-    let stored = office.desk.ticket(id).await?;
+async fn compare(app: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), Failure> {
+    let stored = app.coordinator.ticket(id).await?;
     let mut log: Vec<(Event, Policy)> = Vec::new();
     let mut after = Cursor::default();
     loop {
@@ -314,25 +319,25 @@ async fn compare(office: &App, id: &TicketId, audit: &mut LogAudit) -> Result<()
             most: CHUNK,
             ..EventQuery::default()
         };
-        let events = office.desk.store.events(&query).await?;
+        let events = app.coordinator.store.events(&query).await?;
         let Some(last) = events.last() else { break };
         after = last.cursor;
-        for one in &events {
-            if let EventBody::Decided(event) = &one.body {
-                log.push((event.as_ref().clone(), policy(office, one).await?));
+        for event_row in &events {
+            if let EventBody::Decided(event) = &event_row.body {
+                log.push((event.as_ref().clone(), policy(app, event_row).await?));
             }
         }
     }
     audit.events += log.len() as u64;
     match flow::replay(id, log.iter().map(|(event, policy)| (event, policy))) {
-        Ok(Some(ticket)) if ticket == stored.ticket.clone().naming_only_countersigners() => {}
+        Ok(Some(ticket)) if ticket == stored.ticket.clone().without_refusing_approvers() => {}
         Ok(Some(ticket)) => audit.differences.push(format!(
             "{id}: replay gives {} at version {}, the store has {} at version {}",
             ticket.stage, ticket.version, stored.ticket.stage, stored.ticket.version
         )),
         Ok(None) => audit
             .differences
-            .push(format!("{id}: the log has no event of it")),
+            .push(format!("{id}: the log has no event of this ticket")),
         Err(refused) => audit
             .differences
             .push(format!("{id}: the log cannot be replayed: {refused}")),

@@ -1,37 +1,38 @@
-//! The git hook that reviews what is about to be pushed. Somebody else's hook is never touched.
+//! Installs and removes the git hook that reviews commits before a push. A hook that is not ours is
+//! never changed.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::project;
 use crate::failure::{ExitKind, Failure};
-use crate::settings::{Environment, hooks_are_elsewhere};
+use crate::settings::{Environment, has_custom_hooks_path};
 
-const NAME: &str = "pre-push";
-/// By this line a hook of ours is known.
-const OURS: &str =
+const HOOK_NAME: &str = "pre-push";
+/// Identifies our own hook. It must not change: installed hooks have it.
+const HOOK_MARKER: &str =
     "# Installed by `countersign hook install`; `countersign hook uninstall` removes it.";
 
-/// What was done, and what the person should know.
+/// Result of an installation, with remarks for the person.
 #[derive(Clone, Debug)]
 pub struct InstalledHook {
     pub path: PathBuf,
-    /// One of ours was there before.
+    /// True if an older hook of ours was replaced.
     pub renewed: bool,
     pub remarks: Vec<String>,
 }
 
-/// Writes the hook; `words` are what `review` is given beside the range.
+/// Writes the hook; `words` are the arguments of `review` in addition to the range.
 pub async fn install(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
     words: &[String],
 ) -> Result<InstalledHook, Failure> {
-    let path = place(surroundings, directory, words).await?;
+    let path = hook_path(environment, directory, words).await?;
     let renewed = match std::fs::read_to_string(&path) {
-        Ok(text) if text.contains(OURS) => true,
+        Ok(text) if text.contains(HOOK_MARKER) => true,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        Ok(_) | Err(_) => return Err(somebodys(&path, words)),
+        Ok(_) | Err(_) => return Err(foreign_hook_error(&path, words)),
     };
     let failed = |error: std::io::Error| {
         Failure::error(format!("{} cannot be written: {error}", path.display()))
@@ -39,61 +40,67 @@ pub async fn install(
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(failed)?;
     }
-    std::fs::write(&path, script(words)).map_err(failed)?;
+    std::fs::write(&path, hook_script(words)).map_err(failed)?;
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&path, executable).map_err(failed)?;
-    let elsewhere = surroundings
+    let has_custom_path = environment
         .home
         .as_deref()
-        .is_some_and(hooks_are_elsewhere);
-    let remark = "your own git configuration names core.hooksPath: git may look for hooks there and not here";
+        .is_some_and(has_custom_hooks_path);
+    let remark = "your git configuration sets core.hooksPath: git may ignore this hook";
     Ok(InstalledHook {
         path,
         renewed,
-        remarks: elsewhere.then(|| remark.to_owned()).into_iter().collect(),
+        remarks: has_custom_path
+            .then(|| remark.to_owned())
+            .into_iter()
+            .collect(),
     })
 }
 
-/// Takes ours away; false where there is none.
+/// Removes our hook; returns `None` if there is none.
 pub async fn uninstall(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
-    let path = place(surroundings, directory, &[]).await?;
+    let path = hook_path(environment, directory, &[]).await?;
     match std::fs::read_to_string(&path) {
-        Ok(text) if text.contains(OURS) => std::fs::remove_file(&path)
+        Ok(text) if text.contains(HOOK_MARKER) => std::fs::remove_file(&path)
             .map(|()| Some(path.clone()))
             .map_err(|error| Failure::error(format!("{}: {error}", path.display()))),
         Ok(_) => Err(Failure::new(
             ExitKind::Refused,
-            format!("{} is not ours and is left as it is", path.display()),
+            format!(
+                "{} was not installed by Countersign; it is left as it is",
+                path.display()
+            ),
         )),
         Err(_) => Ok(None),
     }
 }
 
-/// Where git looks for it, unless the project keeps its hooks among its files.
-async fn place(
-    surroundings: &Environment,
+/// Returns the path of the hook. Refused if the repository sets `core.hooksPath`.
+async fn hook_path(
+    environment: &Environment,
     directory: &Path,
     words: &[String],
 ) -> Result<PathBuf, Failure> {
-    let git = project::open(surroundings, directory).await?;
+    let git = project::open_repository(environment, directory).await?;
     if let Some(elsewhere) = git.hooks_path().await.map_err(Failure::error)? {
         return Err(Failure::new(
             ExitKind::Refused,
             format!("this repository keeps its hooks in {elsewhere} (core.hooksPath)"),
         )
-        .hint(add_by_hand(&format!("{elsewhere}/{NAME}"), words)));
+        .hint(add_by_hand(&format!("{elsewhere}/{HOOK_NAME}"), words)));
     }
-    Ok(git.common_dir().join("hooks").join(NAME))
+    Ok(git.common_dir().join("hooks").join(HOOK_NAME))
 }
 
-fn somebodys(path: &Path, words: &[String]) -> Failure {
+fn foreign_hook_error(path: &Path, words: &[String]) -> Failure {
     Failure::new(
         ExitKind::Refused,
         format!(
-            "{} is there already, is not ours, and is left as it is",
+            "{} exists and was not installed by Countersign; it is left as it is",
             path.display()
         ),
     )
@@ -101,18 +108,18 @@ fn somebodys(path: &Path, words: &[String]) -> Failure {
 }
 
 fn add_by_hand(path: &str, words: &[String]) -> String {
-    let words = joined(words);
+    let words = join_words(words);
     format!("add this line to {path} yourself: countersign review{words} || exit 1")
 }
 
-/// Each with a blank before it.
-fn joined(words: &[String]) -> String {
-    let words = words.iter().map(|word| quoted(word));
+/// Joins the words, each with a blank before it.
+fn join_words(words: &[String]) -> String {
+    let words = words.iter().map(|word| shell_quote(word));
     words.fold(String::new(), |line, word| line + " " + &word)
 }
 
-/// As a shell reads it back.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell.
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -120,11 +127,11 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn script(words: &[String]) -> String {
-    let words = joined(words);
+fn hook_script(words: &[String]) -> String {
+    let words = join_words(words);
     format!(
         r#"#!/bin/sh
-{OURS}
+{HOOK_MARKER}
 # Reviews what is about to be pushed. Findings that must be fixed stop the push;
 # `git push --no-verify` goes past it once.
 command -v countersign >/dev/null || {{
@@ -151,9 +158,9 @@ mod tests {
 
     #[test]
     fn words_come_back_from_the_shell_as_they_were() {
-        assert_eq!(quoted("--fail-on=low"), "--fail-on=low");
-        assert_eq!(quoted("lint=a 'b'"), r"'lint=a '\''b'\'''");
-        assert_eq!(quoted(""), "''");
-        assert!(script(&["a b".to_owned()]).contains("\"$range\" 'a b' <"));
+        assert_eq!(shell_quote("--fail-on=low"), "--fail-on=low");
+        assert_eq!(shell_quote("lint=a 'b'"), r"'lint=a '\''b'\'''");
+        assert_eq!(shell_quote(""), "''");
+        assert!(hook_script(&["a b".to_owned()]).contains("\"$range\" 'a b' <"));
     }
 }

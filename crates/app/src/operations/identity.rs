@@ -1,9 +1,9 @@
-//! Who speaks: tokens, whom they stand for, and of what they may speak. The secret is shown once;
-//! what is kept is its hash.
+//! Tokens and the identities behind them: agent, principal, role and permitted ticket. A token's
+//! secret is shown once; the store keeps only its hash.
 
 use engine::log::LogErr;
 use engine::secret::NewSecret;
-use flow::standing::Access;
+use flow::access::Access;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use store::{Noted, Token, TokenQuery};
 use super::App;
 use crate::failure::{ExitKind, Failure};
 
-/// No list of tokens is longer.
+/// Maximum number of tokens in a list.
 const TOKENS_MAX: u32 = 1000;
 
 fn all_tokens() -> TokenQuery {
@@ -22,11 +22,11 @@ fn all_tokens() -> TokenQuery {
     }
 }
 
-/// What a token is wanted for.
+/// Properties of a token to create.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
     pub agent: String,
-    /// Whom the agent stands for; itself, where nobody is named.
+    /// Person or team behind the agent; the agent itself if it is not given.
     pub principal: Option<String>,
     pub role: Role,
     pub family: Option<String>,
@@ -34,32 +34,32 @@ pub struct TokenRequest {
     pub ttl_ms: Option<u64>,
 }
 
-/// A new token, with the secret that nobody will see again.
+/// A new token with its secret, which is not shown again.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct NewToken {
     pub secret: String,
     pub token: Token,
 }
 
-/// Somebody whose token is good.
+/// Caller with a valid token.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub actor: Actor,
-    /// The id of its token.
+    /// Id of the token.
     pub token: String,
-    /// Which of the processes that use the token it is, where the protocol says so.
+    /// Tells apart the processes that use the same token, if the protocol has sessions.
     pub session: Option<String>,
-    /// The only ticket that it may speak of.
+    /// The only ticket that the caller may read or change.
     pub ticket: Option<TicketId>,
-    /// Whether it came by itself, or we have started it.
-    pub standing: Access,
+    /// Whether the agent connected by itself or Countersign started it.
+    pub access: Access,
 }
 
-/// Why nobody is recognised.
+/// Reason why a token is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error("no token was given; send it as `Authorization: Bearer …`")]
-    Silent,
+    NoToken,
     #[error("this token is not known here")]
     Unknown,
     #[error("this token has expired; ask for a new one")]
@@ -67,44 +67,46 @@ pub enum AuthError {
     #[error("this token was revoked; ask for a new one")]
     Revoked,
     #[error("the run that this token was made for is over")]
-    Over,
+    RunEnded,
 }
 
-pub async fn create(office: &App, wanted: TokenRequest) -> Result<NewToken, Failure> {
-    let agent = findings::one_line(wanted.agent.trim());
+/// Creates a token. Names are cleaned, and a name that looks like another principal's is refused.
+pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failure> {
+    let agent = findings::one_line(request.agent.trim());
     if agent.is_empty() {
         return Err(Failure::usage("a token needs the name of its agent"));
     }
-    let principal = match wanted.principal {
+    let principal = match request.principal {
         Some(principal) => findings::clean_name(&principal),
         None => agent.clone(),
     };
-    must_be_distinct(office, &principal).await?;
-    let now = (office.desk.clock)();
-    let NewSecret { secret, hash, id } = engine::secret::fresh()
-        .map_err(|error| Failure::error(format!("no randomness to be had: {error}")))?;
+    must_be_distinct(app, &principal).await?;
+    let now = (app.coordinator.clock)();
+    let NewSecret { secret, hash, id } = engine::secret::new_secret().map_err(|error| {
+        Failure::error(format!("cannot make a secret, no random numbers: {error}"))
+    })?;
     let token = Token {
         id,
         hash,
         principal,
         agent,
-        role: wanted.role.word().to_owned(),
-        family: wanted.family.map(|family| findings::clean_name(&family)),
-        ticket: wanted.ticket,
+        role: request.role.as_str().to_owned(),
+        family: request.family.map(|family| findings::clean_name(&family)),
+        ticket: request.ticket,
         lease: None,
-        created_by: office.person().agent,
+        created_by: app.person().agent,
         created_at: now,
-        expires_at: wanted.ttl_ms.map(|ttl| now.plus_ms(ttl)),
+        expires_at: request.ttl_ms.map(|ttl| now.plus_ms(ttl)),
         revoked_at: None,
     };
-    office.desk.store.put_token(token.clone()).await?;
-    note(office, "token_created", &token).await?;
+    app.coordinator.store.put_token(token.clone()).await?;
+    note_token_event(app, "token_created", &token).await?;
     Ok(NewToken { secret, token })
 }
 
 /// Refuses a name that a person would take for another's. Independence is judged by the name, so
 /// `Bea` must not review what `bea` built.
-async fn must_be_distinct(office: &App, principal: &str) -> Result<(), Failure> {
+async fn must_be_distinct(app: &App, principal: &str) -> Result<(), Failure> {
     let mut letters = principal.chars().filter(|c| c.is_alphabetic());
     let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
     if mixed {
@@ -114,8 +116,8 @@ async fn must_be_distinct(office: &App, principal: &str) -> Result<(), Failure> 
         .hint("write the name in one alphabet"));
     }
     let folded = principal.to_lowercase();
-    let now = (office.desk.clock)();
-    let tokens = list(office).await?;
+    let now = (app.coordinator.clock)();
+    let tokens = list(app).await?;
     let valid = |token: &&Token| {
         token.revoked_at.is_none() && token.expires_at.is_none_or(|expiry| expiry > now)
     };
@@ -136,110 +138,111 @@ async fn must_be_distinct(office: &App, principal: &str) -> Result<(), Failure> 
     }
 }
 
-/// Letters of the Latin blocks, with their accents.
+/// Tells whether a letter is in one of the Latin blocks, which include accented letters.
 fn is_latin(c: char) -> bool {
     c.is_ascii() || ('\u{c0}'..='\u{24f}').contains(&c) || ('\u{1e00}'..='\u{1eff}').contains(&c)
 }
 
-pub async fn list(office: &App) -> Result<Vec<Token>, Failure> {
-    Ok(office.desk.store.tokens(&all_tokens()).await?)
+pub async fn list(app: &App) -> Result<Vec<Token>, Failure> {
+    Ok(app.coordinator.store.tokens(&all_tokens()).await?)
 }
 
-pub async fn revoke(office: &App, id: &str) -> Result<Token, Failure> {
-    let token = find(office, id).await?;
-    let now = (office.desk.clock)();
-    if !office.desk.store.revoke(&token.id, now).await? {
+/// Revokes a token; a revoked one is refused.
+pub async fn revoke(app: &App, id: &str) -> Result<Token, Failure> {
+    let token = find(app, id).await?;
+    let now = (app.coordinator.clock)();
+    if !app.coordinator.store.revoke(&token.id, now).await? {
         return Err(Failure::new(
             ExitKind::Refused,
-            format!("the token {id} was revoked before"),
+            format!("the token {id} is already revoked"),
         ));
     }
-    note(office, "token_revoked", &token).await?;
+    note_token_event(app, "token_revoked", &token).await?;
     Ok(token)
 }
 
-/// A new secret for the same agent, role and scope; the old one ends.
-pub async fn rotate(office: &App, id: &str) -> Result<NewToken, Failure> {
-    if find(office, id).await?.lease.is_some() {
+/// Creates a new secret for the same agent, role and scope, and revokes the old one.
+pub async fn rotate(app: &App, id: &str) -> Result<NewToken, Failure> {
+    if find(app, id).await?.lease.is_some() {
         let why = format!("the token {id} was made for one run of an agent and ends with it");
         return Err(Failure::new(ExitKind::Refused, why));
     }
-    let old = revoke(office, id).await?;
-    let now = (office.desk.clock)();
-    let left = old.expires_at.map(|end| end.0.saturating_sub(now.0));
-    let wanted = TokenRequest {
+    let old = revoke(app, id).await?;
+    let now = (app.coordinator.clock)();
+    let ttl = old.expires_at.map(|end| end.0.saturating_sub(now.0));
+    let request = TokenRequest {
         agent: old.agent,
         principal: Some(old.principal),
-        role: role(&old.role)?,
+        role: parse_role(&old.role)?,
         family: old.family,
         ticket: old.ticket,
-        ttl_ms: left.and_then(|left| u64::try_from(left).ok()),
+        ttl_ms: ttl.and_then(|ttl| u64::try_from(ttl).ok()),
     };
-    create(office, wanted).await
+    create(app, request).await
 }
 
-async fn find(office: &App, id: &str) -> Result<Token, Failure> {
-    let mut known = list(office).await?;
-    known.retain(|token| token.id == id);
-    known.pop().ok_or_else(|| {
-        Failure::missing(format!("there is no token {id}"))
-            .hint("`countersign token list` shows those there are")
+async fn find(app: &App, id: &str) -> Result<Token, Failure> {
+    let mut tokens = list(app).await?;
+    tokens.retain(|token| token.id == id);
+    tokens.pop().ok_or_else(|| {
+        Failure::not_found(format!("there is no token {id}"))
+            .hint("`countersign token list` shows all tokens")
     })
 }
 
-pub fn role(word: &str) -> Result<Role, Failure> {
-    let known = Role::ALL.into_iter().find(|role| role.word() == word);
-    known.ok_or_else(|| {
-        let words: Vec<&str> = Role::ALL.iter().map(|role| role.word()).collect();
-        Failure::usage(format!("{word:?} is no role"))
-            .hint(format!("it is one of {}", words.join(", ")))
+pub fn parse_role(word: &str) -> Result<Role, Failure> {
+    let role = Role::ALL.into_iter().find(|role| role.as_str() == word);
+    role.ok_or_else(|| {
+        let words: Vec<&str> = Role::ALL.iter().map(|role| role.as_str()).collect();
+        Failure::usage(format!("{word:?} is not a role"))
+            .hint(format!("use one of {}", words.join(", ")))
     })
 }
 
-/// Whoever holds the secret, or why nobody is recognised by it.
-pub async fn recognise(office: &App, secret: &str) -> Result<Result<Identity, AuthError>, Failure> {
-    let now = (office.desk.clock)();
-    let found = office
-        .desk
+/// Authenticates a secret: returns the identity behind it, or the reason why it is not accepted.
+pub async fn authenticate(app: &App, secret: &str) -> Result<Result<Identity, AuthError>, Failure> {
+    let now = (app.coordinator.clock)();
+    let token = app
+        .coordinator
         .store
-        .token(&engine::secret::hash(secret))
+        .token(&engine::secret::hash_secret(secret))
         .await?;
-    match found
+    match token
         .ok_or(AuthError::Unknown)
-        .and_then(|token| speaker(token, now))
+        .and_then(|token| identity_of(token, now))
     {
-        Ok(speaker) => still_stands(office, speaker).await,
-        stranger => Ok(stranger),
+        Ok(identity) => check_run_active(app, identity).await,
+        refused => Ok(refused),
     }
 }
 
-/// Whom we have started for a run is heard while that goes on.
-async fn still_stands(
-    office: &App,
-    speaker: Identity,
+/// Accepts an agent that Countersign started only while its run is active.
+async fn check_run_active(
+    app: &App,
+    identity: Identity,
 ) -> Result<Result<Identity, AuthError>, Failure> {
-    let id = match (speaker.standing, &speaker.ticket) {
-        (Access::Guest, _) => return Ok(Ok(speaker)),
-        (Access::Hired(_), Some(id)) => id,
-        (Access::Hired(_), None) => return Ok(Err(AuthError::Over)),
+    let id = match (identity.access, &identity.ticket) {
+        (Access::SelfRegistered, _) => return Ok(Ok(identity)),
+        (Access::Spawned(_), Some(id)) => id,
+        (Access::Spawned(_), None) => return Ok(Err(AuthError::RunEnded)),
     };
-    let stored = office.desk.store.ticket(id).await?;
-    let lasts = stored.is_some_and(|stored| speaker.standing.lasts(&stored.ticket));
+    let stored = app.coordinator.store.ticket(id).await?;
+    let lasts = stored.is_some_and(|stored| identity.access.is_live(&stored.ticket));
     Ok(if lasts {
-        Ok(speaker)
+        Ok(identity)
     } else {
-        Err(AuthError::Over)
+        Err(AuthError::RunEnded)
     })
 }
 
-fn speaker(token: Token, now: Time) -> Result<Identity, AuthError> {
+fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
     if token.revoked_at.is_some() {
         return Err(AuthError::Revoked);
     }
     if token.expires_at.is_some_and(|end| end <= now) {
         return Err(AuthError::Expired);
     }
-    let role = role(&token.role).map_err(|_| AuthError::Unknown)?;
+    let role = parse_role(&token.role).map_err(|_| AuthError::Unknown)?;
     Ok(Identity {
         actor: Actor {
             agent: token.agent,
@@ -251,37 +254,37 @@ fn speaker(token: Token, now: Time) -> Result<Identity, AuthError> {
         token: token.id,
         session: None,
         ticket: token.ticket,
-        standing: token.lease.map_or(Access::Guest, Access::Hired),
+        access: token.lease.map_or(Access::SelfRegistered, Access::Spawned),
     })
 }
 
-/// Notes a refusal in the log, with who tried what; of a flood of them a part. The refusal stands,
-/// whether or not it could be written down.
-pub async fn note_refusal(office: &App, speaker: Option<&Identity>, body: Value) {
-    let name = speaker.map_or("", |speaker| &speaker.actor.agent);
-    if !office.desk.refusals.admit(name) {
+/// Notes a refused call and its caller in the log; a rate limiter drops part of a flood. The
+/// refusal holds even if the note cannot be written.
+pub async fn note_refusal(app: &App, identity: Option<&Identity>, body: Value) {
+    let name = identity.map_or("", |identity| &identity.actor.agent);
+    if !app.coordinator.refusals.allow(name) {
         return;
     }
     let noted = Noted {
-        at: (office.desk.clock)(),
-        ticket: speaker.and_then(|speaker| speaker.ticket.clone()),
+        at: (app.coordinator.clock)(),
+        ticket: identity.and_then(|identity| identity.ticket.clone()),
         name: "refused".to_owned(),
-        by: speaker
-            .map_or("nobody", |speaker| &speaker.actor.agent)
+        by: identity
+            .map_or("nobody", |identity| &identity.actor.agent)
             .to_owned(),
         body,
     };
-    let noted = office.desk.store.note(noted).await;
+    let noted = app.coordinator.store.note(noted).await;
     noted.log_err("record a refusal");
 }
 
-async fn note(office: &App, name: &str, token: &Token) -> Result<(), Failure> {
+async fn note_token_event(app: &App, name: &str, token: &Token) -> Result<(), Failure> {
     let noted = Noted {
-        at: (office.desk.clock)(),
+        at: (app.coordinator.clock)(),
         ticket: token.ticket.clone(),
         name: name.to_owned(),
-        by: office.person().agent,
+        by: app.person().agent,
         body: json!({"token": token.id, "agent": token.agent, "role": token.role}),
     };
-    Ok(office.desk.store.note(noted).await?)
+    Ok(app.coordinator.store.note(noted).await?)
 }

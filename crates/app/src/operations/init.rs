@@ -1,6 +1,6 @@
-//! The first configuration of a project: what was found, and the file made of it.
+//! Proposes and writes the first configuration of a project from what it detects.
 
-mod written;
+mod template;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::agents::{self, DetectedCli};
 use super::{config, project};
 use crate::failure::{ExitKind, Failure};
 use crate::settings::Environment;
+use crate::settings::config_problems;
 use crate::settings::detect::{DetectedProject, detect};
 use crate::settings::file::NAME;
-use crate::settings::trouble;
 
-/// What was found, and the text that follows from it.
+/// Detected facts, and the text of the configuration file.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConfigProposal {
-    /// Where it would be written.
+    /// Path of the new file.
     pub file: PathBuf,
     pub base: String,
     #[serde(flatten)]
@@ -29,12 +29,12 @@ pub struct ConfigProposal {
     pub text: String,
 }
 
-/// Looks at the project; refuses where there is a configuration already.
+/// Inspects the project; refuses if it has a configuration.
 pub async fn propose(
-    surroundings: &Environment,
+    environment: &Environment,
     directory: &Path,
 ) -> Result<ConfigProposal, Failure> {
-    let git = project::open(surroundings, directory).await?;
+    let git = project::open_repository(environment, directory).await?;
     let Some(root) = git.work_tree() else {
         return Err(
             Failure::usage("this repository has no work tree to write into")
@@ -42,20 +42,20 @@ pub async fn propose(
         );
     };
     let file = root.join(NAME);
-    let found = config::find(surroundings, &git, None).await;
+    let files = config::find_files(environment, &git, None).await;
     if file.exists() {
-        return Err(there_already(&file.display().to_string()));
+        return Err(already_exists_error(&file.display().to_string()));
     }
-    let on_base = found.as_ref().ok().and_then(|found| {
-        let mut names = found.sources.iter().map(|source| &source.name);
+    let on_base = files.as_ref().ok().and_then(|files| {
+        let mut names = files.sources.iter().map(|source| &source.name);
         names.find(|name| name.starts_with(NAME))
     });
     if let Some(name) = on_base {
-        return Err(there_already(name));
+        return Err(already_exists_error(name));
     }
     let base = git.default_base().await.map_err(Failure::usage)?;
-    let agents = agents::here(surroundings, directory);
-    let (builder, reviewer) = pair(&agents);
+    let agents = agents::detect_clis(environment, directory);
+    let (builder, reviewer) = pick_agents(&agents);
     let mut proposal = ConfigProposal {
         file,
         base,
@@ -65,21 +65,22 @@ pub async fn propose(
         reviewer,
         text: String::new(),
     };
-    proposal.text = written::text(&proposal);
-    sound(&proposal.text)?;
+    proposal.text = template::text(&proposal);
+    validate(&proposal.text)?;
     Ok(proposal)
 }
 
-fn there_already(name: &str) -> Failure {
+fn already_exists_error(name: &str) -> Failure {
     Failure::new(
         ExitKind::Refused,
-        format!("{name} is there already and is left as it is"),
+        format!("{name} already exists and is left as it is"),
     )
     .hint("look at it with `countersign config show` and `countersign config check`")
 }
 
-/// The first one builds; the next of another family judges, else the same program started afresh.
-fn pair(agents: &[DetectedCli]) -> (Option<&'static str>, Option<&'static str>) {
+/// Picks the first agent as builder and the next one as reviewer; with only one, it gets both
+/// roles.
+fn pick_agents(agents: &[DetectedCli]) -> (Option<&'static str>, Option<&'static str>) {
     let builder = agents.first();
     let other = agents
         .iter()
@@ -88,26 +89,27 @@ fn pair(agents: &[DetectedCli]) -> (Option<&'static str>, Option<&'static str>) 
     (builder.map(name), other.or(builder).map(name))
 }
 
-/// What we write ourselves must hold what we ask of others.
-fn sound(text: &str) -> Result<(), Failure> {
-    let problems = trouble::find(text);
+/// Checks the text with the same rules as a person's file.
+fn validate(text: &str) -> Result<(), Failure> {
+    let problems = config_problems::find_problems(text);
     match problems.first() {
         None => Ok(()),
-        Some(problem) => Err(Failure::error(problem.told(NAME))),
+        Some(problem) => Err(Failure::error(problem.display_with_name(NAME))),
     }
 }
 
-/// Writes it, unless somebody else was faster.
+/// Writes the file; refuses if it was created in the meantime.
 pub fn write(proposal: &ConfigProposal) -> Result<(), Failure> {
     let file = &proposal.file;
-    let made = std::fs::OpenOptions::new()
+    let opened = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(file);
-    let mut made = made.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => there_already(&file.display().to_string()),
+    let mut opened = opened.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => already_exists_error(&file.display().to_string()),
         _ => Failure::error(format!("{} cannot be written: {error}", file.display())),
     })?;
-    made.write_all(proposal.text.as_bytes())
+    opened
+        .write_all(proposal.text.as_bytes())
         .map_err(|error| Failure::error(format!("{}: {error}", file.display())))
 }

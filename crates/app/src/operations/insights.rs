@@ -1,45 +1,45 @@
-//! What all tickets together teach.
+//! Insights and costs over all tickets.
 
 use flow::Ticket;
-use flow::insight::{Costs, Insights, insights};
+use flow::insight::{Costs, Insights, collect_insights};
 use store::{Page, TicketQuery};
 
 use super::App;
 use crate::failure::Failure;
 
-/// How many tickets are looked at, the newest first.
+/// Maximum number of tickets that are read, newest first.
 const TICKETS_MAX: usize = 10_000;
 const PAGE: u32 = 500;
-/// For a glance, as `status` is.
+/// Maximum number of tickets for a quick summary such as `status`.
 const GLANCE_MAX: usize = 200;
 
-pub async fn gather(office: &App) -> Result<Insights, Failure> {
-    Ok(insights(&of_newest(office, TICKETS_MAX).await?))
+pub async fn load_insights(app: &App) -> Result<Insights, Failure> {
+    Ok(collect_insights(&load_newest(app, TICKETS_MAX).await?))
 }
 
-/// The newest tickets, for a glance.
-pub async fn newest(office: &App) -> Result<Vec<Ticket>, Failure> {
-    of_newest(office, GLANCE_MAX).await
+/// Loads the newest tickets, for a quick summary.
+pub async fn newest(app: &App) -> Result<Vec<Ticket>, Failure> {
+    load_newest(app, GLANCE_MAX).await
 }
 
-/// What the newest tickets have cost.
-pub async fn costs(office: &App) -> Result<Costs, Failure> {
-    Ok(Costs::of(&newest(office).await?))
+/// Sums the costs of the newest tickets.
+pub async fn costs(app: &App) -> Result<Costs, Failure> {
+    Ok(Costs::from_tickets(&newest(app).await?))
 }
 
-async fn of_newest(office: &App, tickets_max: usize) -> Result<Vec<Ticket>, Failure> {
+async fn load_newest(app: &App, tickets_max: usize) -> Result<Vec<Ticket>, Failure> {
     let (mut tickets, mut after) = (Vec::new(), None);
     while tickets.len() < tickets_max {
         let left = u32::try_from(tickets_max - tickets.len()).unwrap_or(PAGE);
         let most = left.min(PAGE);
         let page = Page { after, most };
-        let rows = office
-            .desk
+        let rows = app
+            .coordinator
             .store
             .tickets(&TicketQuery::default(), &page)
             .await?;
         for row in &rows.items {
-            tickets.push(office.desk.ticket(&row.id).await?.ticket);
+            tickets.push(app.coordinator.ticket(&row.id).await?.ticket);
         }
         after = rows.next;
         if after.is_none() {

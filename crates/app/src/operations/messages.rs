@@ -1,10 +1,10 @@
-//! Messages between agents (003). Two kinds are a judge's verdict, and one is a builder's
-//! submission: they act when the agent says that it is complete, once.
+//! Messages between agents. Two kinds are a reviewer's verdict; they count, once, when the reviewer
+//! says that it has completed its turn. One kind is a builder's submission.
 
 use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
+use flow::access::Action;
 use flow::attempt::Attempt;
-use flow::standing::Action;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,7 +17,7 @@ use super::assignments::{self, BuilderSubmission};
 use super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
-/// No answer carries more.
+/// Maximum number of messages in one answer.
 const INBOX_MAX: u32 = 50;
 const CONTENT_MAX: usize = 64 * 1024;
 
@@ -62,36 +62,36 @@ pub struct InboxMessage {
     pub ticket: Option<String>,
 }
 
-/// Sends a message; a builder's `needs_review` is its submission, and no letter. A verdict waits
-/// with its claim until the judge is complete. Says what came of it.
+/// Sends a message. A builder's `needs_review` is not delivered: it submits, and the outcome is
+/// returned. A verdict is held with its claim until the reviewer completes its turn.
 pub async fn send(
-    office: &App,
-    speaker: &Identity,
+    app: &App,
+    identity: &Identity,
     to: &str,
     (kind, content): (MessageKind, &str),
-    named: &ClaimRef,
+    claim_ref: &ClaimRef,
     once: Option<Once>,
 ) -> Result<Option<CompletionOutcome>, Failure> {
-    let submits = kind == MessageKind::NeedsReview && speaker.actor.role == flow::Role::Builder;
+    let submits = kind == MessageKind::NeedsReview && identity.actor.role == flow::Role::Builder;
     if submits || kind.is_verdict() {
-        let may = speaker.standing.may(Action::Report);
-        may.map_err(|barred| Failure::new(ExitKind::Refused, barred))?;
+        let permitted = identity.access.check(Action::Report);
+        permitted.map_err(|denied| Failure::new(ExitKind::Refused, denied))?;
     }
     if submits {
-        return complete(office, speaker, named, content, once)
+        return complete(app, identity, claim_ref, content, once)
             .await
             .map(Some);
     }
-    deliver(office, speaker, to, (kind, content), named).await?;
+    deliver(app, identity, to, (kind, content), claim_ref).await?;
     Ok(None)
 }
 
 async fn deliver(
-    office: &App,
-    speaker: &Identity,
+    app: &App,
+    identity: &Identity,
     to: &str,
     (kind, content): (MessageKind, &str),
-    named: &ClaimRef,
+    claim_ref: &ClaimRef,
 ) -> Result<i64, Failure> {
     if content.len() > CONTENT_MAX {
         return Err(Failure::new(
@@ -99,79 +99,88 @@ async fn deliver(
             format!("a message has at most {CONTENT_MAX} bytes"),
         ));
     }
-    let held = session::held(&office.desk, &speaker.agent_session()).await?;
-    if kind.is_verdict() || named.attempt.is_some() {
-        let claim = held.as_ref().map(SessionClaim::claim);
-        claims::admit(office, speaker, named, claim.as_ref()).await?;
+    let current = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
+    if kind.is_verdict() || claim_ref.attempt.is_some() {
+        let claim = current.as_ref().map(SessionClaim::claim);
+        claims::check_report(app, identity, claim_ref, claim.as_ref()).await?;
     }
     if kind.is_verdict() {
-        let errand = held.as_ref().filter(|held| judges(held)).ok_or_else(|| {
-            Failure::new(
-                ExitKind::Refused,
-                "only who has a review in hand can give a verdict",
-            )
-            .hint("get_my_assignment gives you one")
-        })?;
-        claims::say(office, speaker, named).await?;
+        let claim = current
+            .as_ref()
+            .filter(|current| is_judge_claim(current))
+            .ok_or_else(|| {
+                Failure::new(
+                    ExitKind::Refused,
+                    "a verdict needs a review assignment, and you have none",
+                )
+                .hint("get_my_assignment gives you one")
+            })?;
+        claims::record_verdict_words(app, identity, claim_ref).await?;
         let verdict = match kind {
             MessageKind::Approved => StatementKind::Approved,
             _ => StatementKind::ChangesRequested,
         };
-        say(office, speaker, errand, (verdict, content)).await?;
+        add_statement(app, identity, claim, (verdict, content)).await?;
     }
-    put(office, speaker, to, kind, content, held.as_ref()).await
+    store_message(app, identity, to, kind, content, current.as_ref()).await
 }
 
-/// Holds what is said under a claim until the claim is reported.
-async fn say(
-    office: &App,
-    speaker: &Identity,
-    errand: &SessionClaim,
+/// Stores a statement under a claim until the claim is reported.
+async fn add_statement(
+    app: &App,
+    identity: &Identity,
+    claim: &SessionClaim,
     (kind, text): (StatementKind, &str),
 ) -> Result<(), Failure> {
     let statement = ClaimStatement {
-        ticket: errand.stored.ticket.id.clone(),
-        lease: errand.lease,
+        ticket: claim.stored.ticket.id.clone(),
+        lease: claim.lease,
         kind,
-        at: (office.desk.clock)(),
-        by: findings::clean_name(&speaker.actor.agent),
+        at: (app.coordinator.clock)(),
+        by: findings::clean_name(&identity.actor.agent),
         text: findings::clean(text),
     };
-    Ok(office.desk.store.add_statement(statement).await?)
+    Ok(app.coordinator.store.add_statement(statement).await?)
 }
 
-async fn put(
-    office: &App,
-    speaker: &Identity,
+async fn store_message(
+    app: &App,
+    identity: &Identity,
     to: &str,
     kind: MessageKind,
     content: &str,
     held: Option<&SessionClaim>,
 ) -> Result<i64, Failure> {
     let message = NewMessage {
-        at: (office.desk.clock)(),
-        from: findings::clean_name(&speaker.actor.agent),
+        at: (app.coordinator.clock)(),
+        from: findings::clean_name(&identity.actor.agent),
         to: findings::one_line(to),
         kind: kind.word().to_owned(),
         ticket: held.map(|held| held.stored.ticket.id.clone()),
         content: findings::clean(content),
     };
-    Ok(office.desk.store.send(message).await?)
+    Ok(app.coordinator.store.send(message).await?)
 }
 
-/// What has come for the agent, each once.
-pub async fn read(office: &App, speaker: &Identity) -> Result<Vec<InboxMessage>, Failure> {
-    let mut letters = Vec::new();
-    for name in names(speaker) {
-        letters.extend(empty(office, &name).await?.into_iter().map(letter));
+/// Returns the agent's new messages; each is returned once.
+pub async fn read(app: &App, identity: &Identity) -> Result<Vec<InboxMessage>, Failure> {
+    let mut messages = Vec::new();
+    for name in recipient_names(identity) {
+        messages.extend(
+            drain_inbox(app, &name)
+                .await?
+                .into_iter()
+                .map(inbox_message),
+        );
     }
-    Ok(letters)
+    Ok(messages)
 }
 
-/// An agent is written to by its own name, or by what it does (003's developer, reviewer).
-fn names(speaker: &Identity) -> Vec<String> {
-    let mut names = vec![speaker.actor.agent.clone()];
-    match speaker.actor.role {
+/// Returns the names under which the agent gets messages: its own, and `developer` or `reviewer` by
+/// its role.
+fn recipient_names(identity: &Identity) -> Vec<String> {
+    let mut names = vec![identity.actor.agent.clone()];
+    match identity.actor.role {
         flow::Role::Builder => names.push("developer".to_owned()),
         flow::Role::Reviewer => names.push("reviewer".to_owned()),
         flow::Role::Verifier | flow::Role::Human | flow::Role::Service | flow::Role::Admin => {}
@@ -179,21 +188,21 @@ fn names(speaker: &Identity) -> Vec<String> {
     names
 }
 
-async fn empty(office: &App, name: &str) -> Result<Vec<Message>, Failure> {
-    let store = &office.desk.store;
-    let mut ours = Vec::new();
+async fn drain_inbox(app: &App, name: &str) -> Result<Vec<Message>, Failure> {
+    let store = &app.coordinator.store;
+    let mut received = Vec::new();
     for message in store.messages(name, INBOX_MAX).await? {
         if store
-            .mark_processed(message.id, (office.desk.clock)())
+            .mark_processed(message.id, (app.coordinator.clock)())
             .await?
         {
-            ours.push(message);
+            received.push(message);
         }
     }
-    Ok(ours)
+    Ok(received)
 }
 
-fn letter(message: Message) -> InboxMessage {
+fn inbox_message(message: Message) -> InboxMessage {
     let NewMessage {
         at,
         from,
@@ -206,33 +215,33 @@ fn letter(message: Message) -> InboxMessage {
         from,
         kind,
         content,
-        at: at.iso(),
+        at: at.to_iso(),
         ticket: ticket.map(|id| id.to_string()),
     }
 }
 
-fn judges(errand: &SessionClaim) -> bool {
-    matches!(errand.task, Task::Review { .. })
+fn is_judge_claim(claim: &SessionClaim) -> bool {
+    matches!(claim.task, Task::Review { .. })
 }
 
-/// A builder disputes a finding; the dispute goes with what it submits.
+/// Stores a builder's dispute of a finding, which is sent with its submission.
 pub async fn dispute(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     (finding, reason): (&str, &str),
 ) -> Result<(), Failure> {
-    if disputed_before(office, speaker, named, (finding, reason)).await? {
+    if is_repeated_dispute(app, identity, claim_ref, (finding, reason)).await? {
         return Ok(());
     }
-    let errand = claims::reporting(office, speaker, named).await?;
-    let ledger = &errand.stored.ticket.ledger;
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    let ledger = &claim.stored.ticket.ledger;
     if !ledger.entries.iter().any(|entry| entry.id == finding) {
         return Err(Failure::new(
             ExitKind::Refused,
             format!("there is no finding {finding} on this ticket"),
         )
-        .hint("the brief names them: F1, F2, …"));
+        .hint("use an id from the brief: F1, F2, …"));
     }
     if reason.trim().is_empty() {
         return Err(Failure::new(ExitKind::Refused, "a dispute needs a reason"));
@@ -240,18 +249,18 @@ pub async fn dispute(
     let kind = StatementKind::Dispute {
         finding: finding.to_owned(),
     };
-    say(office, speaker, &errand, (kind, reason)).await
+    add_statement(app, identity, &claim, (kind, reason)).await
 }
 
-/// Whether the same dispute came before under the attempt that is named; another reason for the same
-/// finding under it is refused.
-async fn disputed_before(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Tells whether the same dispute came before under the named attempt. Another reason for the same
+/// finding under that attempt is refused.
+async fn is_repeated_dispute(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     (finding, reason): (&str, &str),
 ) -> Result<bool, Failure> {
-    let Some(attempt) = named.parsed()? else {
+    let Some(attempt) = claim_ref.parse_attempt()? else {
         return Ok(false);
     };
     let Attempt::Job {
@@ -262,13 +271,13 @@ async fn disputed_before(
     else {
         return Ok(false);
     };
-    let store = &office.desk.store;
+    let store = &app.coordinator.store;
     let disputed = StatementKind::Dispute {
         finding: finding.to_owned(),
     };
-    for one in store.statements(ticket, *lease, INBOX_MAX).await? {
-        if one.by == speaker.actor.agent && one.kind == disputed {
-            if one.text == findings::clean(reason) {
+    for statement in store.statements(ticket, *lease, INBOX_MAX).await? {
+        if statement.by == identity.actor.agent && statement.kind == disputed {
+            if statement.text == findings::clean(reason) {
                 return Ok(true);
             }
             let key = format!("{attempt}/{finding}");
@@ -278,7 +287,7 @@ async fn disputed_before(
     Ok(false)
 }
 
-/// What became of what the agent has completed.
+/// Result of an agent's completed turn.
 #[derive(Debug)]
 pub enum CompletionOutcome {
     Submitted(Box<Ticket>),
@@ -286,70 +295,77 @@ pub enum CompletionOutcome {
 }
 
 impl CompletionOutcome {
-    /// As the agent is told it.
+    /// Returns the text for the agent.
     pub fn message(self) -> String {
         match self {
-            Self::Submitted(ticket) => submitted(&ticket),
+            Self::Submitted(ticket) => submitted_text(&ticket),
             Self::Judged(outcome) => outcome.message,
         }
     }
 }
 
-pub fn submitted(ticket: &Ticket) -> String {
+/// Returns the text that tells a builder the state after its submission.
+pub fn submitted_text(ticket: &Ticket) -> String {
     format!("{} is {} now", ticket.id, ticket.stage)
 }
 
-/// 003's end of a turn: a builder's branch is put forward, a judge's messages become its verdict.
+/// Ends a turn: submits a builder's branch, or makes a reviewer's messages its verdict.
 pub async fn complete(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     summary: &str,
     once: Option<Once>,
 ) -> Result<CompletionOutcome, Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    // From here on it is about this claim, also where the caller named none.
-    let named = &ClaimRef::of(&errand.attempt());
-    if judges(&errand) {
-        let word = gathered(office, &errand, summary).await?;
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    // From here on the call is about this claim, even if the caller named none.
+    let claim_ref = &ClaimRef::from_attempt(&claim.attempt());
+    if is_judge_claim(&claim) {
+        let verdict_input = collect_verdict(app, &claim, summary).await?;
         let once = once.map(|once| Once {
             answer: |ticket| json!({"message": verdict::outcome(ticket).message}),
             ..once
         });
-        let outcome = verdict::pass(office, speaker, named, word, once).await?;
+        let outcome =
+            verdict::submit_verdict(app, identity, claim_ref, verdict_input, once).await?;
         return Ok(CompletionOutcome::Judged(outcome));
     }
     let once = once.map(|once| Once {
-        answer: |ticket| json!({"message": submitted(ticket)}),
+        answer: |ticket| json!({"message": submitted_text(ticket)}),
         ..once
     });
-    let said = BuilderSubmission {
+    let submission = BuilderSubmission {
         summary: summary.to_owned(),
         ..BuilderSubmission::default()
     };
-    let ticket = assignments::submit(office, speaker, named, said, once).await?;
+    let ticket = assignments::submit(app, identity, claim_ref, submission, once).await?;
     Ok(CompletionOutcome::Submitted(Box::new(ticket)))
 }
 
-/// Joins the statements of this claim and the summary to one verdict: a refusal in any of them counts.
-async fn gathered(
-    office: &App,
-    errand: &SessionClaim,
+/// Joins the statements of this claim and the summary to one verdict; one rejection is enough to
+/// reject.
+async fn collect_verdict(
+    app: &App,
+    claim: &SessionClaim,
     summary: &str,
 ) -> Result<VerdictInput, Failure> {
-    let (store, ticket) = (&office.desk.store, &errand.stored.ticket.id);
-    let mut said = store.statements(ticket, errand.lease, INBOX_MAX).await?;
-    said.retain(|one| !matches!(one.kind, StatementKind::Dispute { .. }));
-    if said.is_empty() {
+    let (store, ticket) = (&app.coordinator.store, &claim.stored.ticket.id);
+    let mut statements = store.statements(ticket, claim.lease, INBOX_MAX).await?;
+    statements.retain(|statement| !matches!(statement.kind, StatementKind::Dispute { .. }));
+    if statements.is_empty() {
         return Err(
             Failure::new(ExitKind::Refused, "you have given no verdict yet")
                 .hint("send_message with type approved or changes_requested first"),
         );
     }
-    let texts = said.iter().map(|one| one.text.as_str());
+    let texts = statements.iter().map(|statement| statement.text.as_str());
     let texts: Vec<&str> = texts.chain([summary]).collect();
     Ok(VerdictInput {
-        approved: Some(said.iter().all(|one| one.kind == StatementKind::Approved)),
+        approved: Some(
+            statements
+                .iter()
+                .all(|statement| statement.kind == StatementKind::Approved),
+        ),
         feedback: texts.join("\n\n").trim().to_owned(),
         ..VerdictInput::default()
     })

@@ -1,5 +1,5 @@
-//! Everything at a glance, for those who watch: how many tickets stand where, who works on what,
-//! what waits, what it has cost today. Read in bounded pages, whatever there is.
+//! The overview for the live view: tickets by stage, active leases, waiting jobs, today's cost.
+//! Every list is read in bounded pages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use store::{Cursor, Job, JobQuery, JobState, JobWork, Page, Paged, Pause, Ticket
 use super::{App, tickets};
 use crate::failure::Failure;
 
-/// How many jobs of each kind are looked at.
+/// Maximum number of jobs of each state that are read.
 const JOBS_MAX: u32 = 100;
-/// For how many leases the agent behind the worker is looked up.
+/// Maximum number of leases for which the worker's agent is looked up.
 const AGENTS_MAX: usize = 20;
 
-/// How tickets are grouped for people.
+/// Group of tickets, as people see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TicketGroup {
     #[default]
     All,
-    /// A person is asked.
+    /// Tickets that wait for a person's decision.
     ForYou,
     AtWork,
-    /// For other tickets, or for somebody who took over.
+    /// Tickets that wait for other tickets, or for a person who took over.
     Waiting,
     Ended,
 }
@@ -53,13 +53,14 @@ impl TicketGroup {
         match self {
             Self::All => true,
             Self::ForYou => stage == Stage::Escalated,
-            Self::AtWork => stage.is_at_work(),
+            Self::AtWork => stage.is_active(),
             Self::Waiting => matches!(stage, Stage::Pending | Stage::Blocked),
             Self::Ended => stage.is_terminal(),
         }
     }
 
-    /// None for all: that is one walk and not thirteen.
+    /// Returns the stages of a group. The list is empty for all, because one query without a filter
+    /// is cheaper than one per stage.
     fn stages(self) -> Vec<Stage> {
         match self {
             Self::All => Vec::new(),
@@ -71,27 +72,28 @@ impl TicketGroup {
     }
 }
 
+/// State of all tickets and jobs at one position of the log.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Overview {
-    /// The last thing that is in it.
+    /// Position in the log of the newest event in the overview.
     pub cursor: Cursor,
     pub tally: Vec<(Stage, u64)>,
     pub leases: Vec<ActiveLease>,
     /// Jobs that wait for a worker, by queue.
     pub ready: BTreeMap<String, u64>,
-    /// There are more jobs than were looked at.
+    /// True if there are more jobs than were read.
     pub more: bool,
     pub pauses: Vec<Pause>,
-    /// Of all tickets, since the day began by universal time.
+    /// Usage of all tickets today (UTC).
     pub spent_today: Usage,
 }
 
-/// A job in somebody's hands.
+/// A job that a worker holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ActiveLease {
     pub kind: String,
     pub ticket: Option<TicketId>,
-    /// The agent, where it is known; else the worker.
+    /// The agent if it is known, else the worker.
     pub holder: String,
     pub until: Option<Time>,
     pub attempts: u32,
@@ -104,12 +106,13 @@ impl Overview {
     }
 }
 
-pub async fn look(office: &App) -> Result<Overview, Failure> {
-    let store = &office.desk.store;
-    // Read first: what happens while the rest is read is looked at again.
-    let cursor = newest(office).await?;
-    let (leased, more_leased) = jobs(office, JobState::Leased).await?;
-    let (ready, more_ready) = jobs(office, JobState::Ready).await?;
+/// Loads the overview.
+pub async fn load_overview(app: &App) -> Result<Overview, Failure> {
+    let store = &app.coordinator.store;
+    // The cursor comes first, so that events during the other reads cause another update.
+    let cursor = latest_cursor(app).await?;
+    let (leased, more_leased) = jobs(app, JobState::Leased).await?;
+    let (ready, more_ready) = jobs(app, JobState::Ready).await?;
     let mut queues: BTreeMap<String, u64> = BTreeMap::new();
     for job in ready {
         *queues.entry(job.queue.into()).or_default() += 1;
@@ -117,15 +120,17 @@ pub async fn look(office: &App) -> Result<Overview, Failure> {
     Ok(Overview {
         cursor,
         tally: store.count_tickets().await?,
-        leases: leases(office, leased).await?,
+        leases: leases(app, leased).await?,
         ready: queues,
         more: more_leased || more_ready,
         pauses: store.pauses().await?,
-        spent_today: store.spent_since((office.desk.clock)().day()).await?,
+        spent_today: store
+            .spent_since((app.coordinator.clock)().start_of_day())
+            .await?,
     })
 }
 
-async fn jobs(office: &App, state: JobState) -> Result<(Vec<Job>, bool), Failure> {
+async fn jobs(app: &App, state: JobState) -> Result<(Vec<Job>, bool), Failure> {
     let query = JobQuery {
         state: Some(state),
         ..JobQuery::default()
@@ -134,16 +139,16 @@ async fn jobs(office: &App, state: JobState) -> Result<(Vec<Job>, bool), Failure
         after: None,
         most: JOBS_MAX,
     };
-    let found = office.desk.store.jobs(&query, &page).await?;
-    Ok((found.items, found.next.is_some()))
+    let listed = app.coordinator.store.jobs(&query, &page).await?;
+    Ok((listed.items, listed.next.is_some()))
 }
 
-/// The queue knows workers; whom they work for stands in the ticket.
-async fn leases(office: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failure> {
+/// Builds the leases with their agents. The queue knows only workers; the ticket has the agent.
+async fn leases(app: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failure> {
     let mut leases = Vec::with_capacity(jobs.len());
-    for (at, job) in jobs.into_iter().enumerate() {
-        let known = if at < AGENTS_MAX {
-            agent(office, &job).await?
+    for (index, job) in jobs.into_iter().enumerate() {
+        let agent_name = if index < AGENTS_MAX {
+            agent(app, &job).await?
         } else {
             None
         };
@@ -153,7 +158,7 @@ async fn leases(office: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failur
                 JobWork::Free { kind, .. } => kind,
             },
             ticket: job.ticket,
-            holder: known.or(job.holder).unwrap_or_default(),
+            holder: agent_name.or(job.holder).unwrap_or_default(),
             until: job.lease_until,
             attempts: job.attempts,
         });
@@ -161,34 +166,34 @@ async fn leases(office: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failur
     Ok(leases)
 }
 
-async fn agent(office: &App, job: &Job) -> Result<Option<String>, Failure> {
+async fn agent(app: &App, job: &Job) -> Result<Option<String>, Failure> {
     let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
         return Ok(None);
     };
-    let stored = office.desk.store.ticket(id).await?;
+    let stored = app.coordinator.store.ticket(id).await?;
     Ok(stored.and_then(|stored| {
         let mut jobs = stored.ticket.jobs.into_iter();
-        jobs.find(|one| one.serial == serial)?.holder
+        jobs.find(|entry| entry.serial == serial)?.holder
     }))
 }
 
-/// One page of a group's tickets, newest first.
-pub async fn page(
-    office: &App,
+/// Loads one page of a group's tickets, newest first.
+pub async fn load_page(
+    app: &App,
     group: TicketGroup,
     after: Option<i64>,
     most: u32,
 ) -> Result<Paged<TicketRow>, Failure> {
-    tickets::list(office, group.stages(), &Page { after, most }).await
+    tickets::list(app, group.stages(), &Page { after, most }).await
 }
 
-/// The place in the log up to which everything has happened.
-pub async fn newest(office: &App) -> Result<Cursor, Failure> {
-    let newest = office.desk.store.newest_events(None, 1).await?;
+/// Returns the position of the newest event in the log.
+pub async fn latest_cursor(app: &App) -> Result<Cursor, Failure> {
+    let newest = app.coordinator.store.newest_events(None, 1).await?;
     Ok(newest.last().map(|event| event.cursor).unwrap_or_default())
 }
 
-/// Returns when something has been decided after this place, or after `most`.
-pub async fn changed(office: &App, after: Cursor, most: Duration) {
-    office.desk.store.wait_for_events(after, most).await;
+/// Returns when there is an event after this position, or after `most`.
+pub async fn wait_for_change(app: &App, after: Cursor, most: Duration) {
+    app.coordinator.store.wait_for_events(after, most).await;
 }

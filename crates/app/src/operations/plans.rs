@@ -1,25 +1,26 @@
-//! What a run would do by the project's own settings, found out without a store, a worktree or an
-//! agent: nothing is written.
+//! Plans a run from the project's settings, without a store, a worktree or an agent. It writes
+//! nothing.
 
 use std::path::Path;
 
 use flow::policy::{Land, ReviewMode};
 use serde::Serialize;
 
-use super::project::{ProjectOptions, open, settled};
+use super::project::{ProjectOptions, effective_settings, open_repository};
 use crate::failure::Failure;
 use crate::settings::Environment;
-use crate::settings::file::{self, ProjectSettings as Written};
+use crate::settings::file::{self, ProjectSettings};
 
-/// A seat, and who has it: an agent or a linter's command.
+/// A reviewer of the policy, and its agent or linter command.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReviewSeat {
     pub seat: String,
     pub by: Option<String>,
-    /// Asked only before the change is let through.
-    pub confirms: bool,
+    /// True if the reviewer is asked only after the others have approved.
+    pub second_reviewer: bool,
 }
 
+/// Agents, checks and limits of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunPlan {
     pub base: String,
@@ -32,41 +33,46 @@ pub struct RunPlan {
     pub remarks: Vec<String>,
 }
 
-pub async fn plan(
-    surroundings: &Environment,
+/// Plans a run in a directory.
+pub async fn plan_run(
+    environment: &Environment,
     directory: &Path,
-    asked: &ProjectOptions,
+    options: &ProjectOptions,
 ) -> Result<RunPlan, Failure> {
-    let git = open(surroundings, directory).await?;
-    let (base, written, remarks) = settled(surroundings, &git, asked).await?;
-    file::sound("with these flags", &written.policy)?;
+    let git = open_repository(environment, directory).await?;
+    let (base, settings, remarks) = effective_settings(environment, &git, options).await?;
+    file::validate_policy("with these flags", &settings.policy)?;
     Ok(RunPlan {
         base,
-        reviewers: reviewers(&written),
-        verifier: written
+        reviewers: reviewers(&settings),
+        verifier: settings
             .verifier
-            .or_else(|| written.reviewers.first().cloned()),
-        builder: written.builder,
-        checks: written.checks.into_iter().map(|check| check.name).collect(),
-        land: written.policy.land,
-        max_rounds: written.policy.max_rounds,
+            .or_else(|| settings.reviewers.first().cloned()),
+        builder: settings.builder,
+        checks: settings
+            .checks
+            .into_iter()
+            .map(|check| check.name)
+            .collect(),
+        land: settings.policy.land,
+        max_rounds: settings.policy.max_rounds,
         remarks,
     })
 }
 
-fn reviewers(written: &Written) -> Vec<ReviewSeat> {
-    let usual = written.reviewers.first();
-    let asked = written.policy.review == ReviewMode::Agents;
-    let seats = written.policy.reviewers.iter().filter(|_| asked);
+fn reviewers(settings: &ProjectSettings) -> Vec<ReviewSeat> {
+    let default_agent = settings.reviewers.first();
+    let has_agents = settings.policy.review == ReviewMode::Agents;
+    let seats = settings.policy.reviewers.iter().filter(|_| has_agents);
     seats
         .map(|seat| ReviewSeat {
             seat: seat.name.clone(),
-            confirms: seat.confirms,
+            second_reviewer: seat.second_reviewer,
             by: seat
                 .command
                 .as_ref()
                 .or(seat.agent.as_ref())
-                .or(usual)
+                .or(default_agent)
                 .cloned(),
         })
         .collect()

@@ -1,5 +1,5 @@
-//! Who is there: an agent that calls has given a sign of life. It is noted often enough to be
-//! believed, and seldom enough to cost nothing.
+//! Records when agents call. The time is stored once per interval, because a write for each call
+//! would cost too much.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,52 +14,53 @@ use tokio::time::Instant;
 use super::App;
 use super::identity::Identity;
 
-/// Of one agent no more than one sign is noted in this time.
-pub const EVERY: Duration = Duration::from_secs(10);
-/// More agents are noted at each call.
+/// Minimum time between two records of one agent.
+pub const NOTE_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum number of remembered agents; the memory is cleared when it is full.
 const KNOWN_MAX: usize = 10_000;
 
+/// Times at which agents were last recorded.
 #[derive(Debug, Default)]
 pub struct AgentPresence {
     noted: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl AgentPresence {
-    /// Notes that the agent is there; whoever called does not wait for it.
-    pub fn sign(&self, office: &App, speaker: &Identity) {
-        if !self.is_due(speaker) {
+    /// Records the call of an agent in the background, so that the call does not wait for it.
+    pub fn record(&self, app: &App, identity: &Identity) {
+        if !self.is_due(identity) {
             return;
         }
         let agent = Agent {
-            name: speaker.actor.agent.clone(),
-            role: speaker.actor.role.word().to_owned(),
-            seen_at: (office.desk.clock)(),
-            body: json!({"principal": speaker.actor.principal}),
+            name: identity.actor.agent.clone(),
+            role: identity.actor.role.as_str().to_owned(),
+            seen_at: (app.coordinator.clock)(),
+            body: json!({"principal": identity.actor.principal}),
         };
-        let store = office.desk.store.clone();
+        let store = app.coordinator.store.clone();
         tokio::spawn(async move {
-            // The next sign is as good.
+            // A lost record is no harm: the next call writes another.
             store.beat(agent).await.log_err("record a sign of life");
         });
     }
 
-    fn is_due(&self, speaker: &Identity) -> bool {
+    fn is_due(&self, identity: &Identity) -> bool {
         if !matches!(
-            speaker.actor.role,
+            identity.actor.role,
             Role::Builder | Role::Reviewer | Role::Verifier
         ) {
             return false;
         }
         let now = Instant::now();
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = noted.get(&speaker.actor.agent);
-        if last.is_some_and(|last| now - *last < EVERY) {
+        let last = noted.get(&identity.actor.agent);
+        if last.is_some_and(|last| now - *last < NOTE_INTERVAL) {
             return false;
         }
         if noted.len() >= KNOWN_MAX {
             noted.clear();
         }
-        noted.insert(speaker.actor.agent.clone(), now);
+        noted.insert(identity.actor.agent.clone(), now);
         true
     }
 }

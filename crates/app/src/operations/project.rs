@@ -1,49 +1,49 @@
-//! The project at hand: its repository, its rules from the base branch, and its crew.
+//! Loads a project: its repository, its rules from the base branch, its agents and its sandbox.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::carrier::RepoSync;
+use engine::caches::{CacheDir, ProjectSetup};
 use engine::check::Check;
 use engine::coordinator::{Coordinator, ProgressListener};
-use engine::git::{ABROAD, GitProgram, Remote, Repository};
+use engine::git::{GitProgram, NETWORK_VARIABLES, Remote, Repository};
 use engine::process::{Launcher, ProcessHost, find_program};
+use engine::project::{Project, ProjectAgents, ProjectConfig};
+use engine::repo_sync::RepoSync;
 use engine::sandbox::SandboxProfile;
-use engine::supplies::{CacheDir, ProjectSetup};
-use engine::workshop::{Project, ProjectAgents, ProjectConfig};
 use flow::brief::ProjectRules;
 use flow::policy::Land;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket, Time};
 
-use super::house_rules;
-use super::{App, briefs, config, confinement, crew, service};
+use super::project_rules;
+use super::{App, agent_roles, briefs, config, sandboxing, service};
 use crate::failure::Failure;
 use crate::settings::Environment;
-use crate::settings::file::{self, ProjectSettings as Written};
+use crate::settings::file::{self, ProjectSettings};
+use crate::settings::inherited_variables;
 use crate::settings::layers;
-use crate::settings::passed_on;
 use crate::settings::ticket_file::TicketRequest;
 
-/// What the command line says; it goes before every file.
+/// Options of the command line; they win over every file.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectOptions {
     pub base: Option<String>,
     pub builder: Option<String>,
-    /// One for all seats, or one for each in turn.
+    /// One agent for all reviewers of the policy, or one for each in turn.
     pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub max_rounds: Option<u32>,
     pub land: Option<Land>,
-    /// Who of the crew is ours to find; everybody where it is not said.
+    /// Roles whose agents are looked up; `None` means all roles.
     pub roles: Option<Vec<Role>>,
 }
 
 impl ProjectOptions {
-    /// Nobody of ours builds or judges.
-    pub fn of_the_house() -> Self {
+    /// Looks up no agent, for work that starts none.
+    pub fn without_agents() -> Self {
         Self {
             roles: Some(Vec::new()),
             ..Self::default()
@@ -51,10 +51,10 @@ impl ProjectOptions {
     }
 }
 
-/// A workshop, and what the person should know about how it was furnished.
+/// A project, and remarks for the person about how it was loaded.
 #[derive(Debug)]
 pub struct LoadedProject {
-    pub shop: Arc<Project>,
+    pub project: Arc<Project>,
     pub remarks: Vec<String>,
 }
 
@@ -63,206 +63,220 @@ pub struct LoadedProject {
 pub struct ProjectLoader {
     pub coordinator: Arc<dyn Coordinator>,
     pub clock: fn() -> Time,
-    pub witness: Option<Arc<dyn ProgressListener>>,
-    pub surroundings: Environment,
+    pub listener: Option<Arc<dyn ProgressListener>>,
+    pub environment: Environment,
 }
 
 impl ProjectLoader {
-    pub fn of(office: &App) -> Self {
+    pub fn of(app: &App) -> Self {
         Self {
-            coordinator: Arc::new(office.desk.clone()),
-            clock: office.desk.clock,
-            witness: office.desk.witness.clone(),
-            surroundings: office.surroundings.clone(),
+            coordinator: Arc::new(app.coordinator.clone()),
+            clock: app.coordinator.clock,
+            listener: app.coordinator.listener.clone(),
+            environment: app.environment.clone(),
         }
     }
 }
 
-pub async fn furnish(
-    office: &App,
+/// Loads the project of a directory, with the rules that people accepted on this machine.
+pub async fn load_project(
+    app: &App,
     directory: &Path,
-    asked: &ProjectOptions,
+    options: &ProjectOptions,
 ) -> Result<LoadedProject, Failure> {
-    let git = open(&office.surroundings, directory).await?;
-    let accepted = house_rules::accepted(office, &git).await?;
+    let git = open_repository(&app.environment, directory).await?;
+    let accepted = project_rules::accepted(app, &git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
-    let loader = ProjectLoader::of(office);
-    furnish_for(&loader, directory, asked, (None, accepted)).await
+    let loader = ProjectLoader::of(app);
+    load_project_for(&loader, directory, options, (None, accepted)).await
 }
 
-/// The same for a worker, which may have a copy of the repository, with the rules that people accepted.
-pub async fn furnish_for(
+/// Loads a project for a worker, which may have a copy of the repository, with the rules that
+/// people accepted.
+pub async fn load_project_for(
     loader: &ProjectLoader,
     directory: &Path,
-    asked: &ProjectOptions,
-    (carrier, accepted): (Option<RepoSync>, Vec<String>),
+    options: &ProjectOptions,
+    (sync, accepted): (Option<RepoSync>, Vec<String>),
 ) -> Result<LoadedProject, Failure> {
-    let surroundings = &loader.surroundings;
-    let git = open(surroundings, directory).await?;
-    let (base_branch, mut written, mut remarks) = settled(surroundings, &git, asked).await?;
-    file::sound("with these flags", &written.policy)?;
-    // To try the sandbox out takes as long as to look at the work tree.
-    let (dirty, ward) = tokio::join!(
-        dirty(&git, &written, &base_branch),
-        confinement::ward_for(written.policy.isolation, surroundings)
+    let environment = &loader.environment;
+    let git = open_repository(environment, directory).await?;
+    let (base_branch, mut settings, mut remarks) =
+        effective_settings(environment, &git, options).await?;
+    file::validate_policy("with these flags", &settings.policy)?;
+    // The trial of the sandbox takes as long as the look at the work tree, so both run at once.
+    let (note, sandbox) = tokio::join!(
+        uncommitted_note(&git, &settings, &base_branch),
+        sandboxing::sandbox_for(settings.policy.sandbox, environment)
     );
-    remarks.extend(dirty?);
+    remarks.extend(note?);
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    // A ticket names the git directory; what is written in the project is meant from its work tree.
+    // A ticket names the git directory, but paths in the settings are relative to the work tree.
     let directory = if directory == git.common_dir() {
         let tree = git.main_tree().await.map_err(Failure::error)?;
         tree.unwrap_or(directory)
     } else {
         directory
     };
-    let roles = asked.roles.as_deref().unwrap_or(&crew::ALL);
-    let found = crew::crew(
-        &mut written,
-        (surroundings, &directory),
+    let roles = options.roles.as_deref().unwrap_or(&agent_roles::ALL_ROLES);
+    let resolving = agent_roles::resolve_agents(
+        &mut settings,
+        (environment, &directory),
         roles,
         &mut remarks,
     );
-    let crew = found.await?;
-    let project = project(&git, base_branch, written, accepted).await?;
-    let (shop, without) = workshop(loader, git, project, (crew, ward?));
-    let shop = Project { carrier, ..shop };
-    remarks.extend(without);
+    let agents = resolving.await?;
+    let config = build_config(&git, base_branch, settings, accepted).await?;
+    let (project, warning) = build_project(loader, git, config, (agents, sandbox?));
+    let project = Project {
+        repo_sync: sync,
+        ..project
+    };
+    remarks.extend(warning);
     Ok(LoadedProject {
-        shop: Arc::new(shop),
+        project: Arc::new(project),
         remarks,
     })
 }
 
-/// The workshop of a project with this crew, and what the person should know about it.
-pub fn workshop(
+/// Builds a project with these agents; the text warns the person if there is no sandbox.
+pub fn build_project(
     loader: &ProjectLoader,
     git: Repository,
-    project: ProjectConfig,
-    (crew, ward): (ProjectAgents, Option<SandboxProfile>),
+    config: ProjectConfig,
+    (agents, sandbox): (ProjectAgents, Option<SandboxProfile>),
 ) -> (Project, Option<String>) {
-    let surroundings = &loader.surroundings;
+    let environment = &loader.environment;
     let host = ProcessHost {
-        data_dir: surroundings.data_dir.clone(),
-        launcher: Some(Launcher::hold(&surroundings.program)),
-        adopts: true,
+        data_dir: environment.data_dir.clone(),
+        launcher: Some(Launcher::tied_to_us(&environment.program)),
+        adopts_orphans: true,
     };
-    let without = ward.is_none().then(|| confinement::GOES_WITHOUT.to_owned());
-    let shop = Project {
+    let warning = sandbox
+        .is_none()
+        .then(|| sandboxing::NO_SANDBOX_WARNING.to_owned());
+    let project = Project {
         coordinator: Arc::clone(&loader.coordinator),
         clock: loader.clock,
-        witness: loader.witness.clone(),
+        listener: loader.listener.clone(),
         host,
         git,
-        crew,
-        project,
-        carrier: None,
-        path: surroundings.path.clone(),
-        ward,
-        server: service::callable(surroundings),
+        agents,
+        config,
+        repo_sync: None,
+        path: environment.path.clone(),
+        sandbox_profile: sandbox,
+        server: service::agent_server_source(environment),
     };
-    (shop, without)
+    (project, warning)
 }
 
-/// The rules of the repository that a ticket belongs to, for work that others do.
-pub async fn of_ticket(
-    office: &App,
+/// Opens the repository of a ticket and reads its rules, for agents that connect by themselves.
+pub async fn open_ticket_repository(
+    app: &App,
     ticket: &Ticket,
 ) -> Result<(Repository, ProjectConfig), Failure> {
     let context = &ticket.spec.context;
-    let place = context.repository.as_deref().ok_or_else(|| {
+    let path = context.repository.as_deref().ok_or_else(|| {
         Failure::usage(format!("{} belongs to no repository", ticket.id))
-            .hint("give it one with `repository` in its context")
+            .hint("set `repository` in its context")
     })?;
-    let git = open(&office.surroundings, Path::new(place)).await?;
-    let asked = ProjectOptions {
+    let git = open_repository(&app.environment, Path::new(path)).await?;
+    let options = ProjectOptions {
         base: context.base_branch.clone(),
         ..ProjectOptions::default()
     };
-    let (base_branch, written, _) = settings(&office.surroundings, &git, &asked).await?;
-    let project = of_office(office, &git, base_branch, written).await?;
+    let (base_branch, settings, _) = load_settings(&app.environment, &git, &options).await?;
+    let project = build_local_config(app, &git, base_branch, settings).await?;
     Ok((git, project))
 }
 
-/// Puts a new ticket into the repository that is named, and says by which policy it will be decided.
-pub async fn settle(office: &App, place: &str, spec: &mut Spec) -> Result<Policy, Failure> {
-    let git = open(&office.surroundings, Path::new(place)).await?;
-    let asked = ProjectOptions {
+/// Assigns a new ticket to a repository, and returns the policy that will decide about it.
+pub async fn assign_repository(app: &App, path: &str, spec: &mut Spec) -> Result<Policy, Failure> {
+    let git = open_repository(&app.environment, Path::new(path)).await?;
+    let options = ProjectOptions {
         base: spec.context.base_branch.clone(),
         ..ProjectOptions::default()
     };
-    let (base, written, _) = settings(&office.surroundings, &git, &asked).await?;
+    let (base, settings, _) = load_settings(&app.environment, &git, &options).await?;
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
     spec.context.base_branch = Some(base);
-    spec.context.remote = remote(&git, &written).await?;
-    Ok(written.policy)
+    spec.context.remote = remote_address(&git, &settings).await?;
+    Ok(settings.policy)
 }
 
-/// Where workers on other machines get the repository from, as the project says.
-pub async fn remote(git: &Repository, written: &Written) -> Result<Option<String>, Failure> {
-    let named = match written.worker.remote.as_deref() {
-        Some("origin") => git.origin().await.map_err(Failure::error)?,
-        named => named.map(str::to_owned),
+/// Returns the configured address from which workers on other machines get the repository.
+pub async fn remote_address(
+    git: &Repository,
+    settings: &ProjectSettings,
+) -> Result<Option<String>, Failure> {
+    let address = match settings.worker.remote.as_deref() {
+        Some("origin") => git.origin_url().await.map_err(Failure::error)?,
+        address => address.map(str::to_owned),
     };
-    let wrong = |why| Failure::usage(format!("[worker] remote: {why}"));
-    let remote = named.as_deref().map(Remote::parse).transpose();
-    Ok(remote.map_err(wrong)?.map(|remote| remote.address()))
+    let invalid = |why| Failure::usage(format!("[worker] remote: {why}"));
+    let remote = address.as_deref().map(Remote::parse).transpose();
+    Ok(remote.map_err(invalid)?.map(|remote| remote.address()))
 }
 
-/// Puts new tickets into the repository that they are written in; where there is none, into none.
-pub async fn settle_here(
-    office: &App,
+/// Assigns new tickets to the repository of the directory. Outside a repository they get none.
+pub async fn assign_current_repository(
+    app: &App,
     directory: &Path,
-    wanted: &mut [TicketRequest],
+    requests: &mut [TicketRequest],
 ) -> Result<Policy, Failure> {
     let mut policy = Policy::default();
-    if open(&office.surroundings, directory).await.is_err() {
+    if open_repository(&app.environment, directory).await.is_err() {
         return Ok(policy);
     }
-    for one in wanted {
-        policy = settle(office, &directory.to_string_lossy(), &mut one.spec).await?;
+    for request in requests {
+        policy = assign_repository(app, &directory.to_string_lossy(), &mut request.spec).await?;
     }
     Ok(policy)
 }
 
-/// The project with the rules that people have accepted on this machine.
-pub async fn of_office(
-    office: &App,
+/// Builds the project's configuration with the rules that people have accepted on this machine.
+pub async fn build_local_config(
+    app: &App,
     git: &Repository,
     base_branch: String,
-    written: Written,
+    settings: ProjectSettings,
 ) -> Result<ProjectConfig, Failure> {
-    let accepted = house_rules::accepted(office, git).await?;
+    let accepted = project_rules::accepted(app, git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
-    project(git, base_branch, written, accepted).await
+    build_config(git, base_branch, settings, accepted).await
 }
 
-async fn project(
+async fn build_config(
     git: &Repository,
     base_branch: String,
-    written: Written,
+    settings: ProjectSettings,
     accepted: Vec<String>,
 ) -> Result<ProjectConfig, Failure> {
-    let commands = written.checks.iter().map(|check| match check.coverage_min {
-        Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
-        None => check.command.clone(),
-    });
-    let (instruction_files, role_texts) = briefs::load(git, &base_branch, &written.briefs).await?;
+    let commands = settings
+        .checks
+        .iter()
+        .map(|check| match check.coverage_min {
+            Some(percent) => format!("{} (at least {percent} % of lines covered)", check.command),
+            None => check.command.clone(),
+        });
+    let (instruction_files, role_texts) = briefs::load(git, &base_branch, &settings.briefs).await?;
     Ok(ProjectConfig {
         base_branch,
-        house: ProjectRules {
-            rules: rules(written.rules, accepted),
+        rules: ProjectRules {
+            rules: collect_rules(settings.rules, accepted),
             checks: commands.collect(),
             instruction_files,
             role_texts,
         },
-        checks: written.checks.into_iter().map(check).collect(),
-        setup: setup(written.setup)?,
-        policy: written.policy,
+        checks: settings.checks.into_iter().map(build_check).collect(),
+        setup: build_setup(settings.setup)?,
+        policy: settings.policy,
     })
 }
 
-/// The project's own, and those that persons have accepted since.
-fn rules(mut rules: Vec<String>, accepted: Vec<String>) -> Vec<String> {
+/// Joins the project's own rules with those that people have accepted since.
+fn collect_rules(mut rules: Vec<String>, accepted: Vec<String>) -> Vec<String> {
     for rule in accepted {
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -271,85 +285,90 @@ fn rules(mut rules: Vec<String>, accepted: Vec<String>) -> Vec<String> {
     rules
 }
 
-pub async fn open(surroundings: &Environment, directory: &Path) -> Result<Repository, Failure> {
+/// Opens the repository of a directory; refuses one without a commit.
+pub async fn open_repository(
+    environment: &Environment,
+    directory: &Path,
+) -> Result<Repository, Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
     if !directory.is_dir() {
         return Err(Failure::usage(format!(
-            "{} is no directory",
+            "{} is not a directory",
             directory.display()
         )));
     }
-    let tool = git_tool(surroundings, &directory)?;
-    let git = Repository::open(tool, &directory)
+    let program = git_tool(environment, &directory)?;
+    let git = Repository::open(program, &directory)
         .await
         .map_err(Failure::usage)?;
     git.resolve("HEAD").await.map_err(Failure::usage)?;
     Ok(git)
 }
 
-pub fn git_tool(surroundings: &Environment, directory: &Path) -> Result<GitProgram, Failure> {
-    let program = find_program(OsStr::new("git"), &surroundings.path, directory)
+/// Finds git in `PATH`.
+pub fn git_tool(environment: &Environment, directory: &Path) -> Result<GitProgram, Failure> {
+    let program = find_program(OsStr::new("git"), &environment.path, directory)
         .map_err(|error| Failure::error(error).hint("install git 2.40 or newer"))?;
     Ok(GitProgram {
         program,
         launcher: None,
-        abroad: passed_on(ABROAD.into_iter()),
+        network_env: inherited_variables(NETWORK_VARIABLES.into_iter()),
     })
 }
 
-/// The base branch, and what holds there with the flags on top.
-pub async fn settled(
-    surroundings: &Environment,
+/// Returns the base branch, its settings with the flags applied, and remarks.
+pub async fn effective_settings(
+    environment: &Environment,
     git: &Repository,
-    asked: &ProjectOptions,
-) -> Result<(String, Written, Vec<String>), Failure> {
-    let (base, written, remarks) = settings(surroundings, git, asked).await?;
-    Ok((base, over(written, asked), remarks))
+    options: &ProjectOptions,
+) -> Result<(String, ProjectSettings, Vec<String>), Failure> {
+    let (base, settings, remarks) = load_settings(environment, git, options).await?;
+    Ok((base, apply_options(settings, options), remarks))
 }
 
-/// The base branch, what the files come to, and what the person should know about that.
-pub async fn settings(
-    surroundings: &Environment,
+/// Returns the base branch, the merged settings of all files, and remarks for the person.
+pub async fn load_settings(
+    environment: &Environment,
     git: &Repository,
-    asked: &ProjectOptions,
-) -> Result<(String, Written, Vec<String>), Failure> {
-    let found = config::find(surroundings, git, asked.base.as_deref()).await?;
-    let layered = layers::combine(&found.sources)?;
-    let base = found.base;
-    git.base(&base).await.map_err(|error| {
+    options: &ProjectOptions,
+) -> Result<(String, ProjectSettings, Vec<String>), Failure> {
+    let files = config::find_files(environment, git, options.base.as_deref()).await?;
+    let layered = layers::combine(&files.sources)?;
+    let base = files.base;
+    git.base_tip(&base).await.map_err(|error| {
         Failure::usage(format!("the base branch {base:?} does not exist: {error}"))
-            .hint("name one that does with --base BRANCH")
+            .hint("choose an existing branch with --base BRANCH")
     })?;
-    Ok((base, layered.project, found.remarks))
+    Ok((base, layered.project, files.remarks))
 }
 
-/// Flags go before files.
-fn over(written: Written, asked: &ProjectOptions) -> Written {
-    let mut written = written;
-    if !asked.checks.is_empty() {
-        written.checks = asked
+/// Applies the flags, which win over the files.
+fn apply_options(settings: ProjectSettings, options: &ProjectOptions) -> ProjectSettings {
+    let mut settings = settings;
+    if !options.checks.is_empty() {
+        settings.checks = options
             .checks
             .iter()
             .enumerate()
             .map(|(at, words)| flag_check(at, words))
             .collect();
     }
-    written.builder = asked.builder.clone().or(written.builder);
-    if !asked.reviewers.is_empty() {
-        written.reviewers.clone_from(&asked.reviewers);
-        for seat in &mut written.policy.reviewers {
+    settings.builder = options.builder.clone().or(settings.builder);
+    if !options.reviewers.is_empty() {
+        settings.reviewers.clone_from(&options.reviewers);
+        for seat in &mut settings.policy.reviewers {
             seat.agent = None;
         }
     }
-    written.verifier = asked.verifier.clone().or(written.verifier);
-    written.policy.max_rounds = asked.max_rounds.unwrap_or(written.policy.max_rounds);
-    written.policy.land = asked.land.unwrap_or(written.policy.land);
-    written.policy.seat(&written.reviewers);
-    written
+    settings.verifier = options.verifier.clone().or(settings.verifier);
+    settings.policy.max_rounds = options.max_rounds.unwrap_or(settings.policy.max_rounds);
+    settings.policy.land = options.land.unwrap_or(settings.policy.land);
+    settings.policy.assign_agents(&settings.reviewers);
+    settings
 }
 
-/// `name=command`, or a command that names itself.
-pub fn flag_check(at: usize, words: &str) -> file::CheckSettings {
+/// Reads a check from a flag: `name=command`, or a command, which gets a numbered name.
+pub fn flag_check(index: usize, words: &str) -> file::CheckSettings {
     let simple = |name: &str| {
         !name.is_empty()
             && name
@@ -358,7 +377,7 @@ pub fn flag_check(at: usize, words: &str) -> file::CheckSettings {
     };
     let (name, command) = match words.split_once('=') {
         Some((name, command)) if simple(name) => (name.to_owned(), command.to_owned()),
-        Some(_) | None => (format!("check-{}", at + 1), words.to_owned()),
+        Some(_) | None => (format!("check-{}", index + 1), words.to_owned()),
     };
     file::CheckSettings {
         name,
@@ -369,78 +388,82 @@ pub fn flag_check(at: usize, words: &str) -> file::CheckSettings {
     }
 }
 
-fn check(written: file::CheckSettings) -> Check {
+fn build_check(settings: file::CheckSettings) -> Check {
     Check {
-        name: written.name,
-        command: written.command,
-        time_limit: std::time::Duration::from_secs(written.timeout_secs),
-        parallel: written.parallel,
-        coverage_min: written.coverage_min,
+        name: settings.name,
+        command: settings.command,
+        time_limit: std::time::Duration::from_secs(settings.timeout_secs),
+        parallel: settings.parallel,
+        coverage_min: settings.coverage_min,
     }
 }
 
-fn setup(written: file::SetupSettings) -> Result<ProjectSetup, Failure> {
-    let caches: Result<Vec<CacheDir>, String> = written
+fn build_setup(settings: file::SetupSettings) -> Result<ProjectSetup, Failure> {
+    let caches: Result<Vec<CacheDir>, String> = settings
         .caches
         .iter()
         .map(|name| CacheDir::parse(name))
         .collect();
     let setup = ProjectSetup {
-        command: written.command.map(check),
+        command: settings.command.map(build_check),
         caches: caches.map_err(|why| Failure::usage(format!("[setup] caches: {why}")))?,
     };
-    let of_home = |cache: &CacheDir| matches!(cache, CacheDir::Home(_));
-    if setup.command.is_none() && setup.caches.iter().any(of_home) {
+    let is_in_home = |cache: &CacheDir| matches!(cache, CacheDir::Home(_));
+    if setup.command.is_none() && setup.caches.iter().any(is_in_home) {
         return Err(
-            Failure::usage("[setup] caches: nobody fills a cache in a run's home")
-                .hint("say what does with `run = \"…\"` in [setup]; it is run on the base branch"),
+            Failure::usage("[setup] caches: no command fills the cache in a run's home")
+                .hint("set `run = \"…\"` in [setup]; it runs on the base branch"),
         );
     }
     Ok(setup)
 }
 
-/// How many, and the first few of them.
-fn listed(files: &[String]) -> String {
-    let shown: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
-    let more = if files.len() > shown.len() { "…" } else { "" };
+/// Describes files by their number and the first three names.
+fn list_files(files: &[String]) -> String {
+    let names: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
+    let more = if files.len() > names.len() { "…" } else { "" };
     format!(
         "{} uncommitted file(s) ({}{more})",
         files.len(),
-        shown.join(", ")
+        names.join(", ")
     )
 }
 
-/// What lies uncommitted is not part of a run; where the run would have to move it, it does not start.
-async fn dirty(git: &Repository, written: &Written, base: &str) -> Result<Option<String>, Failure> {
-    if let Some(operation) = git.unfinished() {
-        return Err(Failure::usage(format!(
-            "a {operation} waits to be finished in this repository"
-        ))
-        .hint(format!(
-            "finish it, or `git {operation} --abort`, and run again"
-        )));
+/// Returns a remark if there are uncommitted files, because they are not part of the run. Fails if
+/// landing would have to move them.
+async fn uncommitted_note(
+    git: &Repository,
+    settings: &ProjectSettings,
+    base: &str,
+) -> Result<Option<String>, Failure> {
+    if let Some(operation) = git.unfinished_operation() {
+        return Err(
+            Failure::usage(format!("a {operation} is in progress in this repository")).hint(
+                format!("finish it, or `git {operation} --abort`, and run again"),
+            ),
+        );
     }
-    if written.policy.land != Land::Branch {
+    if settings.policy.land != Land::Branch {
         let served = git.must_serve(base).await;
         served.map_err(|error| {
-            let aside = "or keep the result on its branch with --land branch";
-            Failure::usage(error).hint(aside)
+            let hint = "or keep the result on its branch with --land branch";
+            Failure::usage(error).hint(hint)
         })?;
     }
-    // What looks like a change may be a landing under way, or one that was killed.
-    let dirty = git.dirty_at_rest().await.map_err(Failure::error)?;
+    // An apparent change may be a landing that is in progress, or one that was killed.
+    let dirty = git.dirty_between_landings().await.map_err(Failure::error)?;
     if dirty.is_empty() {
         return Ok(None);
     }
-    let files = listed(&dirty);
+    let files = list_files(&dirty);
     let on_base = git
         .own_branch()
         .await
         .map_err(Failure::error)?
         .is_some_and(|branch| branch == base);
-    let changed = git.changed().await.map_err(Failure::error)?;
-    if on_base && !changed.is_empty() && written.policy.land != Land::Branch {
-        let files = listed(&changed);
+    let changed = git.changed_tracked().await.map_err(Failure::error)?;
+    if on_base && !changed.is_empty() && settings.policy.land != Land::Branch {
+        let files = list_files(&changed);
         return Err(Failure::usage(format!(
             "your work tree is on {base} and has {files}; landing would have to move them"
         ))

@@ -1,5 +1,5 @@
-//! The workshops of a worker: one for each repository and base branch, furnished when a ticket of it
-//! comes up, and anew when its base may have moved.
+//! The projects of a worker: one for each repository and base branch. A project is loaded when a
+//! ticket of it is offered, and again when its base branch may have moved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,209 +7,221 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use engine::carrier::{RepoSync, SyncMethod, follow};
 use engine::coordinator::{Offer, WorkItem};
 use engine::git::{CommitIdentity, GitProgram, Remote, remove_tree};
+use engine::project::{Project, TicketFiles};
+use engine::repo_sync::{RepoSync, SyncMethod, fetch_base_bundle};
 use engine::worker::Projects;
-use engine::workshop::{Project, TicketFiles};
 use flow::Ticket;
 use flow::ticket::TicketContext;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use super::project::{ProjectLoader, ProjectOptions, furnish_for, git_tool};
+use super::project::{ProjectLoader, ProjectOptions, git_tool, load_project_for};
 use crate::failure::Failure;
 
-/// For so long a base branch's rules are taken as read.
-const FRESH: Duration = Duration::from_secs(5);
-/// For so long a base branch that came through the database is the newest.
-const PACKED_FRESH: Duration = Duration::from_secs(60);
-/// More repositories than this are furnished again each time.
-const SHOPS_MAX: usize = 1000;
+/// Time for which the rules of a base branch are not read again.
+const RULES_TTL: Duration = Duration::from_secs(5);
+/// Time for which a base branch that came through the database counts as current. Longer than
+/// `FRESH`, because each request makes the other side bundle the whole branch.
+const COPY_TTL: Duration = Duration::from_secs(60);
+/// Maximum number of cached projects; the cache is cleared when it is full.
+const PROJECTS_MAX: usize = 1000;
 
-/// The base branch of a repository that we made.
-const OWN_BASE: &str = "main";
+/// Base branch of a repository that Countersign creates for a task.
+const TASK_BASE_BRANCH: &str = "main";
 
 type Key = (String, Option<String>);
 
-/// How a worker gets at repositories that are not on its machine.
+/// Access of a worker to repositories that are not on its machine.
 #[derive(Clone, Debug, Default)]
-pub struct Reach {
-    /// By repository, as this machine's own person names them.
+pub struct RepositoryAccess {
+    /// Remotes by repository, as configured on this machine. They win over the ticket's own remote.
     pub remotes: BTreeMap<String, Remote>,
-    /// Landed commits are pushed to the remote's base branch.
+    /// Pushes landed commits to the remote's base branch.
     pub lands: bool,
-    /// Repositories of this machine are not used; those that tickets name are elsewhere.
+    /// True if the tickets name repositories of another machine, so that equal paths here are
+    /// ignored.
     pub elsewhere: bool,
 }
 
+/// Cache of the projects that a worker has loaded.
 #[derive(Debug)]
 pub struct LoadedProjects {
-    /// The name on leases of the worker that it loads for.
+    /// Name on the leases of the worker.
     name: String,
     loader: ProjectLoader,
-    asked: ProjectOptions,
-    reach: Reach,
-    /// Hears why a ticket cannot be worked on here.
+    options: ProjectOptions,
+    access: RepositoryAccess,
+    /// Receives the reason why a ticket cannot be worked on here.
     complaints: Option<Sender<String>>,
-    shops: Mutex<BTreeMap<Key, (Instant, Arc<Project>)>>,
-    told: Mutex<BTreeMap<Key, String>>,
+    projects: Mutex<BTreeMap<Key, (Instant, Arc<Project>)>>,
+    reported: Mutex<BTreeMap<Key, String>>,
     followed: Mutex<BTreeMap<PathBuf, Instant>>,
 }
 
 impl LoadedProjects {
-    pub fn new(name: &str, loader: ProjectLoader, asked: ProjectOptions) -> Self {
+    pub fn new(name: &str, loader: ProjectLoader, options: ProjectOptions) -> Self {
         Self {
             name: name.to_owned(),
             loader,
-            asked,
-            reach: Reach::default(),
+            options,
+            access: RepositoryAccess::default(),
             complaints: None,
-            shops: Mutex::default(),
-            told: Mutex::default(),
+            projects: Mutex::default(),
+            reported: Mutex::default(),
             followed: Mutex::default(),
         }
     }
 
+    /// Sets the access to remote repositories and the receiver of complaints.
     #[must_use]
-    pub fn reaching(mut self, reach: Reach, complaints: Sender<String>) -> Self {
-        self.reach = reach;
+    pub fn with_access(mut self, reach: RepositoryAccess, complaints: Sender<String>) -> Self {
+        self.access = reach;
         self.complaints = Some(complaints);
         self
     }
 
-    /// The workshop of the ticket's repository, with all in it that its next job rests on.
+    /// Loads the project of the ticket's repository and brings the commits that its next job needs.
     async fn ready_for(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
-        let shop = self.furnished(key, offer).await?;
-        if let Some(carrier) = &shop.carrier {
-            let coordinator = &*shop.coordinator;
-            carrier.bring(coordinator, &shop.git, &offer.ticket).await?;
+        let project = self.cached_project(key, offer).await?;
+        if let Some(sync) = &project.repo_sync {
+            let coordinator = &*project.coordinator;
+            sync.fetch_for_job(coordinator, &project.git, &offer.ticket)
+                .await?;
         }
-        Ok(shop)
+        Ok(project)
     }
 
-    async fn furnished(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
-        let mut shops = self.shops.lock().await;
-        if let Some((since, shop)) = shops.get(key)
-            && since.elapsed() < FRESH
+    async fn cached_project(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
+        let mut cached = self.projects.lock().await;
+        if let Some((since, project)) = cached.get(key)
+            && since.elapsed() < RULES_TTL
         {
-            return Ok(Arc::clone(shop));
+            return Ok(Arc::clone(project));
         }
-        let shop = self.furnish(key, offer).await?;
-        if shops.len() >= SHOPS_MAX {
-            shops.clear();
+        let project = self.load_uncached(key, offer).await?;
+        if cached.len() >= PROJECTS_MAX {
+            cached.clear();
         }
-        shops.insert(key.clone(), (Instant::now(), Arc::clone(&shop)));
-        Ok(shop)
+        cached.insert(key.clone(), (Instant::now(), Arc::clone(&project)));
+        Ok(project)
     }
 
-    async fn furnish(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
-        let asked = ProjectOptions {
+    async fn load_uncached(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
+        let options = ProjectOptions {
             base: key.1.clone(),
-            ..self.asked.clone()
+            ..self.options.clone()
         };
-        let (place, carrier) = self.place(key, &offer.ticket.spec.context).await?;
-        let with = (carrier, offer.rules.clone());
-        let furnished = furnish_for(&self.loader, &place, &asked, with).await?;
-        Ok(furnished.shop)
+        let (path, sync) = self
+            .locate_repository(key, &offer.ticket.spec.context)
+            .await?;
+        let with = (sync, offer.rules.clone());
+        let loaded = load_project_for(&self.loader, &path, &options, with).await?;
+        Ok(loaded.project)
     }
 
-    /// The repository itself where it is here; else a copy of it, brought up to date.
-    async fn place(
+    /// Returns the repository itself if it is on this machine, else an updated copy of it.
+    async fn locate_repository(
         &self,
         (repository, base): &Key,
         context: &TicketContext,
     ) -> Result<(PathBuf, Option<RepoSync>), Failure> {
-        let named = self.reach.remotes.get(repository).cloned();
-        let told = context.remote.as_deref().map(Remote::parse).transpose();
-        let told = told.map_err(Failure::usage)?;
-        let here = Path::new(repository);
-        let carrier = |remote: Option<Remote>, is_copy: bool| RepoSync {
-            lands: is_copy && self.reach.lands && remote.is_some(),
-            way: remote.map_or(SyncMethod::Parcels, SyncMethod::Remote),
+        let configured = self.access.remotes.get(repository).cloned();
+        let from_ticket = context.remote.as_deref().map(Remote::parse).transpose();
+        let from_ticket = from_ticket.map_err(Failure::usage)?;
+        let path = Path::new(repository);
+        let sync_with = |remote: Option<Remote>, is_copy: bool| RepoSync {
+            pushes_base_branch: is_copy && self.access.lands && remote.is_some(),
+            method: remote.map_or(SyncMethod::Bundles, SyncMethod::Remote),
             repository: repository.clone(),
             is_copy,
         };
-        if named.is_none() && here.is_dir() && !self.reach.elsewhere {
-            return Ok((here.to_owned(), Some(carrier(told, false))));
+        if configured.is_none() && path.is_dir() && !self.access.elsewhere {
+            return Ok((path.to_owned(), Some(sync_with(from_ticket, false))));
         }
         let base = base.as_deref().ok_or_else(|| {
-            Failure::usage("it is not on this machine, and its ticket names no base branch")
+            Failure::usage("it is not on this machine, and its ticket has no base branch")
         })?;
-        let surroundings = &self.loader.surroundings;
-        let name = engine::hash::short(repository.as_bytes());
-        let copy = surroundings.data_dir.join("repositories").join(name);
-        let tool = git_tool(surroundings, &surroundings.data_dir)?;
-        let remote = named.or(told);
+        let environment = &self.loader.environment;
+        let name = engine::hash::short_sha256(repository.as_bytes());
+        let copy = environment.data_dir.join("repositories").join(name);
+        let git = git_tool(environment, &environment.data_dir)?;
+        let remote = configured.or(from_ticket);
         match &remote {
-            Some(remote) => tool
-                .follow(remote, base, &copy)
+            Some(remote) => git
+                .fetch_into_bare(remote, base, &copy)
                 .await
                 .map_err(Failure::error)?,
-            None => self.follow(&tool, (repository, base), &copy).await?,
+            None => self.update_copy(&git, (repository, base), &copy).await?,
         }
-        Ok((copy, Some(carrier(remote, true))))
+        Ok((copy, Some(sync_with(remote, true))))
     }
 
-    /// A repository of its own for a task that belongs to none: an empty directory with a history.
-    async fn own(&self, task: &Ticket) -> Result<Arc<Project>, Failure> {
-        let surroundings = &self.loader.surroundings;
-        let place = TicketFiles::of(&surroundings.data_dir, &task.id).repository();
-        if !place.is_dir() {
-            self.make(&place).await?;
+    /// Loads a repository of its own for a task that belongs to none: an empty directory with one
+    /// commit.
+    async fn load_task_repository(&self, task: &Ticket) -> Result<Arc<Project>, Failure> {
+        let environment = &self.loader.environment;
+        let path = TicketFiles::new(&environment.data_dir, &task.id).repository_dir();
+        if !path.is_dir() {
+            self.create_repository(&path).await?;
         }
         let with = (None, Vec::new());
-        let furnished = furnish_for(&self.loader, &place, &self.asked, with).await?;
-        Ok(furnished.shop)
+        let loaded = load_project_for(&self.loader, &path, &self.options, with).await?;
+        Ok(loaded.project)
     }
 
-    /// Whole or not at all; others may be making the same.
-    async fn make(&self, place: &Path) -> Result<(), Failure> {
-        let ours = engine::hash::short(self.name.as_bytes());
-        let aside = place.with_extension(format!("{ours}.part"));
-        remove_tree(&aside).map_err(Failure::error)?;
-        engine::private::make_dir(&aside).map_err(Failure::error)?;
-        let tool = git_tool(&self.loader.surroundings, &aside)?;
+    /// Creates the repository under a temporary name and renames it, because other replicas may
+    /// create the same one.
+    async fn create_repository(&self, path: &Path) -> Result<(), Failure> {
+        let suffix = engine::hash::short_sha256(self.name.as_bytes());
+        let part = path.with_extension(format!("{suffix}.part"));
+        remove_tree(&part).map_err(Failure::error)?;
+        engine::private_files::make_dir(&part).map_err(Failure::error)?;
+        let git = git_tool(&self.loader.environment, &part)?;
         let (identity, message) = (
             CommitIdentity::countersign(),
             "An empty directory for a task",
         );
-        let made = tool.create(&aside, OWN_BASE, &identity, message).await;
-        made.map_err(Failure::error)?;
-        match std::fs::rename(&aside, place) {
-            Err(_) if place.is_dir() => remove_tree(&aside).map_err(Failure::error),
+        let created = git
+            .create_repository(&part, TASK_BASE_BRANCH, &identity, message)
+            .await;
+        created.map_err(Failure::error)?;
+        match std::fs::rename(&part, path) {
+            Err(_) if path.is_dir() => remove_tree(&part).map_err(Failure::error),
             renamed => renamed.map_err(Failure::error),
         }
     }
 
-    /// Through the database: somebody packs the whole of it each time that we ask.
-    async fn follow(
+    /// Updates a copy through the database. Another process bundles the whole branch for each
+    /// request, so recent copies are not updated again.
+    async fn update_copy(
         &self,
-        tool: &GitProgram,
-        of: (&str, &str),
+        git: &GitProgram,
+        branch: (&str, &str),
         copy: &Path,
     ) -> Result<(), Failure> {
         let mut followed = self.followed.lock().await;
-        let recent = |since: &Instant| since.elapsed() < PACKED_FRESH;
+        let recent = |since: &Instant| since.elapsed() < COPY_TTL;
         if !followed.get(copy).is_some_and(recent) {
-            follow(&*self.loader.coordinator, tool, of, copy).await?;
+            fetch_base_bundle(&*self.loader.coordinator, git, branch, copy).await?;
             followed.insert(copy.to_owned(), Instant::now());
         }
         Ok(())
     }
 
-    /// Once for each repository and reason.
-    async fn complain(&self, key: Key, failure: &Failure) {
+    /// Reports a failure once for each repository and reason.
+    async fn report_failure(&self, key: Key, failure: &Failure) {
         let Some(complaints) = &self.complaints else {
             return;
         };
-        let said = format!("{} is not worked on here: {failure}", key.0);
-        let mut told = self.told.lock().await;
-        if told.get(&key) != Some(&said) && told.len() < SHOPS_MAX {
-            // Nobody may be listening any more.
-            let _ = complaints.try_send(said.clone());
-            told.insert(key, said);
+        let message = format!("{} is not worked on here: {failure}", key.0);
+        let mut reported = self.reported.lock().await;
+        if reported.get(&key) != Some(&message) && reported.len() < PROJECTS_MAX {
+            // The receiver may be gone.
+            let _ = complaints.try_send(message.clone());
+            reported.insert(key, message);
         }
     }
 }
@@ -224,16 +236,20 @@ impl Projects for LoadedProjects {
                 let loaded = self.ready_for(&key, offer).await;
                 (key, loaded)
             }
-            (None, WorkItem::Task(_)) => ((id.to_string(), None), self.own(&offer.ticket).await),
+            (None, WorkItem::Task(_)) => (
+                (id.to_string(), None),
+                self.load_task_repository(&offer.ticket).await,
+            ),
             (None, WorkItem::Ticket(_)) => {
-                let nowhere = Failure::usage("it belongs to no repository; add it in one");
+                let nowhere =
+                    Failure::usage("the ticket belongs to no repository; add it from inside one");
                 ((id.to_string(), None), Err(nowhere))
             }
         };
         match loaded {
-            Ok(shop) => Some(shop),
+            Ok(project) => Some(project),
             Err(failure) => {
-                self.complain(key, &failure).await;
+                self.report_failure(key, &failure).await;
                 None
             }
         }

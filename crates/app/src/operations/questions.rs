@@ -1,6 +1,6 @@
-//! What can be asked of Countersign from afar as well as here. A question is a plain value: it says
-//! where a server takes it, and answers itself at a desk. The command line asks without knowing
-//! which of the two happens; REST is a table of the same questions.
+//! Requests that work on the local store and against a server. A question is a plain value: it
+//! knows its REST path and computes its own answer from an `App`. The command line does not know
+//! which of the two happens; the REST API is a table of the same questions.
 
 pub mod decisions;
 pub mod people;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{App, Cursor, Page};
 use crate::failure::Failure;
 
-/// A page has at most so many items.
+/// Maximum number of items on a page.
 const PAGE_MAX: u32 = 1000;
 const PAGE_DEFAULT: u32 = 50;
 
@@ -25,29 +25,31 @@ pub enum Method {
     Delete,
 }
 
+/// A request with its REST route and its answer.
 pub trait Question: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Answer: Serialize + DeserializeOwned + Send;
     const METHOD: Method;
-    /// A field that is named in braces stands there; of the rest, `Get` makes a query and others a body.
+    /// Path of the route. A field in braces is part of the path; the other fields travel in the
+    /// query of a `Get` and in the body of the other methods.
     const PATH: &'static str;
-    /// Something new comes of it.
-    const MAKES: bool = false;
+    /// True if the request creates something.
+    const CREATES: bool = false;
 
-    /// The tickets that it speaks of.
+    /// Returns the tickets that the request is about. Access is checked against them.
     fn tickets(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Of a ticket, where the answer is how one stands.
+    /// Returns the ticket's version if the answer describes one ticket.
     fn version(_: &Self::Answer) -> Option<u64> {
         None
     }
 
-    fn answer(self, office: &App) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+    fn answer(self, app: &App) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
 }
 
-/// The fields that are part of a path.
-pub fn in_path(path: &'static str) -> impl Iterator<Item = &'static str> {
+/// Lists the fields that are part of a path.
+pub fn path_fields(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
@@ -58,19 +60,19 @@ pub struct Items<T> {
     pub items: Vec<T>,
 }
 
-/// How a ticket stands after a change: the answer to every change of one.
+/// State of a ticket after a change; the answer to every request that changes one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TicketSummary {
     pub id: TicketId,
     pub stage: Stage,
     pub version: u64,
     pub title: String,
-    /// Nothing goes on until a person has decided.
+    /// True if nothing continues until a person decides.
     pub needs_person: bool,
 }
 
 impl TicketSummary {
-    pub fn of(ticket: &Ticket) -> Self {
+    pub fn from_ticket(ticket: &Ticket) -> Self {
         Self {
             id: ticket.id.clone(),
             stage: ticket.stage,
@@ -81,7 +83,7 @@ impl TicketSummary {
     }
 }
 
-/// Which part of a list; a query has no numbers but those that are named.
+/// Builds the page of a list from its optional parameters, with the default and maximum size.
 fn page(after: Option<i64>, limit: Option<u32>) -> Page {
     Page {
         after,
@@ -89,8 +91,8 @@ fn page(after: Option<i64>, limit: Option<u32>) -> Page {
     }
 }
 
-/// `12.345`, as it is written on the command line and in a query.
-pub fn cursor(text: &str) -> Result<Cursor, String> {
+/// Parses a log position like `12.345`, as the command line and queries write it.
+pub fn parse_cursor(text: &str) -> Result<Cursor, String> {
     let parse = |part: &str| part.parse::<u64>().map_err(|error| error.to_string());
     let (transaction, sequence) = text.split_once('.').ok_or("a cursor looks like 12.345")?;
     Ok(Cursor {
@@ -99,6 +101,7 @@ pub fn cursor(text: &str) -> Result<Cursor, String> {
     })
 }
 
-pub fn cursor_text(cursor: Cursor) -> String {
+/// Formats a log position like `12.345`.
+pub fn format_cursor(cursor: Cursor) -> String {
     format!("{}.{}", cursor.transaction, cursor.sequence)
 }

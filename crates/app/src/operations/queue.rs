@@ -1,4 +1,4 @@
-//! The jobs, for those who want to see them.
+//! Lists jobs for people.
 
 use flow::TicketId;
 use store::{Job, JobQuery, JobState, JobWork, Page, Paged};
@@ -6,9 +6,9 @@ use store::{Job, JobQuery, JobState, JobWork, Page, Paged};
 use super::App;
 use crate::failure::Failure;
 
-/// Jobs, newest first; `state` in the words that a job's state has.
+/// Lists jobs, newest first; `state` is a job state's name.
 pub async fn jobs(
-    office: &App,
+    app: &App,
     queue: Option<&str>,
     state: Option<&str>,
     ticket: Option<TicketId>,
@@ -16,15 +16,15 @@ pub async fn jobs(
 ) -> Result<Paged<Job>, Failure> {
     let query = JobQuery {
         queue: queue.map(Into::into),
-        state: state.map(state_of).transpose()?,
+        state: state.map(parse_state).transpose()?,
         ticket,
         ..JobQuery::default()
     };
-    Ok(office.desk.store.jobs(&query, page).await?)
+    Ok(app.coordinator.store.jobs(&query, page).await?)
 }
 
-/// One job in a line: its number, its queue, how it stands, and what it is about.
-pub fn row(job: &Job) -> Vec<String> {
+/// Returns the cells of a job's line: number, queue, state, ticket or task, and title.
+pub fn job_cells(job: &Job) -> Vec<String> {
     let text = |name: &str| match &job.work {
         JobWork::Free { body, .. } => body.get(name)?.as_str().map(findings::one_line),
         JobWork::Task(_) => None,
@@ -39,9 +39,9 @@ pub fn row(job: &Job) -> Vec<String> {
     ]
 }
 
-fn state_of(word: &str) -> Result<JobState, Failure> {
+fn parse_state(word: &str) -> Result<JobState, Failure> {
     serde_json::from_value(word.into()).map_err(|_| {
-        Failure::usage(format!("{word:?} is no state of a job"))
-            .hint("they are waiting, ready, leased, done, dropped and dead")
+        Failure::usage(format!("{word:?} is not a state of a job"))
+            .hint("states are waiting, ready, leased, done, dropped and dead")
     })
 }

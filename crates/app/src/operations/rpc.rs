@@ -1,7 +1,7 @@
-//! The worker protocol over HTTP, on the server's side: the coordinator for workers elsewhere. The
-//! server decides, and not the worker: a report is an event, which `flow` decides on under the
-//! ticket's recorded policy; a lease is bound to the token that it was claimed with; what a worker
-//! has no business with is refused, and the log says so.
+//! The server's side of the worker protocol over HTTP. The server decides, not the worker: a report
+//! is an event, and `flow` decides on it under the ticket's recorded policy. A lease is bound to
+//! the token that claimed it. Calls that are not a worker's business are refused and noted in the
+//! log.
 
 mod bundles;
 mod files;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use engine::coordinator::wire::{Call, CallError, RunNote, WAIT_MAX, WORDS_MAX};
 use engine::coordinator::{self, Coordinator, JobRequest, Offer};
 use engine::log::LogErr;
-use flow::standing::Access;
+use flow::access::Access;
 use flow::{Refused, Role, TicketId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,66 +25,66 @@ use super::App;
 use super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
-/// A worker's text that is kept is cut there.
+/// Maximum length, in characters, of a worker's text in the store.
 const TEXT_MAX: usize = 2000;
-/// No name or key is longer.
-const PLAIN_MAX: usize = 5000;
-/// A provider does not rest longer than this by a worker's word.
-const REST_MS_MAX: u64 = 8 * 24 * 3_600_000;
-/// The longest status or note of a worker.
-const SIGN_BYTES_MAX: usize = 16 * 1024;
-/// More workers, or more pauses, are not kept.
+/// Maximum length of a name or key, in bytes.
+const NAME_BYTES_MAX: usize = 5000;
+/// Maximum time for which a worker can pause a provider.
+const PROVIDER_PAUSE_MS_MAX: u64 = 8 * 24 * 3_600_000;
+/// Maximum size of a heartbeat or note of a worker.
+const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
+/// Maximum numbers of workers and pauses in the store.
 const WORKERS_MAX: usize = 10_000;
 const PAUSES_MAX: usize = 1000;
 /// The notes that a worker may leave about a run that it holds.
 const NOTES: [&str; 2] = ["network_refused", "tools_unconnected"];
 
-/// A worker elsewhere that calls.
+/// Remote worker that makes the call.
 struct Caller<'a> {
-    office: &'a App,
-    speaker: &'a Identity,
-    admits: Admits<'a>,
+    app: &'a App,
+    identity: &'a Identity,
+    may_note: Admits<'a>,
 }
 
-/// Whether one more refusal is written down: each is, and a flood of them is not.
+/// Tells whether one more refusal is noted; a rate limiter drops a flood of them.
 pub type Admits<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 
-/// Why a call is not answered.
+/// Reason why a call is not answered.
 #[derive(Debug)]
-enum No {
-    /// It is not this worker's to call for.
-    Barred(String),
-    /// It is about a lease that is not this worker's.
+enum CallRefusal {
+    /// The worker may not make this call.
+    NotPermitted(String),
+    /// The call is about a lease that this worker does not hold.
     NotHeld(store::Error),
-    /// The coordinator did not; where it refused, it has noted that.
+    /// The coordinator failed or refused. It notes its refusals itself.
     Coordinator(coordinator::Error),
 }
 
-impl From<store::Error> for No {
+impl From<store::Error> for CallRefusal {
     fn from(error: store::Error) -> Self {
         Self::Coordinator(error.into())
     }
 }
 
-impl From<coordinator::Error> for No {
+impl From<coordinator::Error> for CallRefusal {
     fn from(error: coordinator::Error) -> Self {
         Self::Coordinator(error)
     }
 }
 
-impl No {
+impl CallRefusal {
     fn barred(why: impl ToString) -> Self {
-        Self::Barred(why.to_string())
+        Self::NotPermitted(why.to_string())
     }
 }
 
-/// The same as it is answered.
+/// Negative answer to a call.
 #[derive(Debug)]
 pub struct Declined {
-    /// It is not this worker's to call for.
+    /// The worker may not make this call.
     pub barred: bool,
     pub failure: Failure,
-    /// For the worker's program, which acts on it.
+    /// Error for the worker's program, which acts on it.
     pub error: Value,
 }
 
@@ -103,7 +103,7 @@ impl Declined {
     }
 
     fn of(error: coordinator::Error) -> Self {
-        let told = match &error {
+        let answer = match &error {
             coordinator::Error::Store(error) => CallError::Store(error.clone()),
             coordinator::Error::Refused(Refused::StaleFence {
                 serial,
@@ -121,7 +121,7 @@ impl Declined {
         Self {
             barred: false,
             failure: error.into(),
-            error: json!(told),
+            error: json!(answer),
         }
     }
 
@@ -146,68 +146,75 @@ fn stale(serial: u32, given: u64, current: u64) -> CallError {
     })
 }
 
-/// Whether this speaker may be a worker at all; asked before anything of the call is read.
-pub fn may_work(speaker: &Identity) -> Result<(), String> {
-    let role = speaker.actor.role;
+/// Checks that the caller may be a worker at all, before anything of the call is read.
+pub fn may_work(identity: &Identity) -> Result<(), String> {
+    let role = identity.actor.role;
     if !matches!(role, Role::Service | Role::Admin) {
-        let word = role.word();
-        return Err(format!("the role {word} is no worker; it takes service"));
+        let word = role.as_str();
+        return Err(format!(
+            "the role {word} cannot be a worker; use a token with the role service"
+        ));
     }
-    if speaker.ticket.is_some() || speaker.standing != Access::Guest {
-        return Err("a worker's token is for all tickets, and this one is for one".to_owned());
+    if identity.ticket.is_some() || identity.access != Access::SelfRegistered {
+        return Err(
+            "a worker needs a token for all tickets; this one is for a single ticket or run"
+                .to_owned(),
+        );
     }
     Ok(())
 }
 
 /// Answers one call.
 pub async fn answer(
-    office: &App,
-    (speaker, admits): (&Identity, Admits<'_>),
+    app: &App,
+    (identity, admits): (&Identity, Admits<'_>),
     body: &[u8],
 ) -> Result<Value, Declined> {
     let caller = Caller {
-        office,
-        speaker,
-        admits,
+        app,
+        identity,
+        may_note: admits,
     };
     let call: Call =
         serde_json::from_slice(body).map_err(|error| Declined::not_understood(&error))?;
     let (name, ticket) = (call.name(), call.ticket().cloned());
     if body.len() > WORDS_MAX && !call.is_heavy() {
-        let why = format!("a {name} of more than {} MiB", WORDS_MAX >> 20);
-        caller.refused(name, ticket, &why).await;
+        let why = format!("the call {name} is larger than {} MiB", WORDS_MAX >> 20);
+        caller.note_refused_call(name, ticket, &why).await;
         return Err(Declined::barred(&why));
     }
     match Box::pin(caller.answer(call)).await {
         Ok(value) => Ok(value),
-        Err(No::Coordinator(error)) => Err(Declined::of(error)),
-        Err(No::NotHeld(error)) => {
-            caller.refused(name, ticket, &error.to_string()).await;
+        Err(CallRefusal::Coordinator(error)) => Err(Declined::of(error)),
+        Err(CallRefusal::NotHeld(error)) => {
+            caller
+                .note_refused_call(name, ticket, &error.to_string())
+                .await;
             Err(Declined::of(error.into()))
         }
-        Err(No::Barred(why)) => {
-            caller.refused(name, ticket, &why).await;
+        Err(CallRefusal::NotPermitted(why)) => {
+            caller.note_refused_call(name, ticket, &why).await;
             Err(Declined::barred(&why))
         }
     }
 }
 
-fn value(answer: impl Serialize) -> Result<Value, No> {
+fn value(answer: impl Serialize) -> Result<Value, CallRefusal> {
     let broken = |error: serde_json::Error| store::Error::Other(error.to_string());
     Ok(serde_json::to_value(answer).map_err(broken)?)
 }
 
 impl Caller<'_> {
-    async fn answer(&self, call: Call) -> Result<Value, No> {
-        let desk = &self.office.desk;
+    async fn answer(&self, call: Call) -> Result<Value, CallRefusal> {
+        let coordinator = &self.app.coordinator;
         match call {
-            Call::Now {} => value(desk.now().await?),
+            Call::Now {} => value(coordinator.now().await?),
             Call::Wait { request, most } => value(self.wait(request, most).await?),
             Call::Claim { request } => value(self.claim(request).await?),
             Call::Renew { job, fence, extend } => value(self.renew(job, fence, extend).await?),
             Call::Report(report) => value(self.report(*report).await?),
             Call::Finish(report) => value(self.finish(*report).await?),
-            Call::Ticket { id } => value(Coordinator::ticket(desk, &id).await?),
+            Call::Ticket { id } => value(Coordinator::ticket(coordinator, &id).await?),
             Call::Attach(attachment) => value(self.attach(attachment).await?),
             Call::Note(note) => value(self.note_run(note).await?),
             Call::Upload(bundle) => value(self.upload(bundle.into()).await?),
@@ -219,126 +226,135 @@ impl Caller<'_> {
         }
     }
 
-    async fn wait(&self, request: JobRequest, most: Duration) -> Result<Vec<Offer>, No> {
-        let request = self.sound(request)?;
-        Ok(self.office.desk.wait(&request, most.min(WAIT_MAX)).await?)
+    async fn wait(&self, request: JobRequest, most: Duration) -> Result<Vec<Offer>, CallRefusal> {
+        let request = self.validate_request(request)?;
+        Ok(self
+            .app
+            .coordinator
+            .wait(&request, most.min(WAIT_MAX))
+            .await?)
     }
 
-    /// Notes something about a run under a lease of this worker's, in few words.
-    async fn note_run(&self, note: RunNote) -> Result<(), No> {
+    /// Notes an incident of a run under a lease of this worker.
+    async fn note_run(&self, note: RunNote) -> Result<(), CallRefusal> {
         if !NOTES.contains(&note.name.as_str()) {
-            let why = format!("{:?} is no note of a run", short(&note.name));
-            return Err(No::barred(why));
+            let why = format!("{:?} is not a note about a run", short(&note.name));
+            return Err(CallRefusal::barred(why));
         }
-        if note.body.to_string().len() > SIGN_BYTES_MAX {
-            return Err(No::barred("that is too much for a note"));
+        if note.body.to_string().len() > HEARTBEAT_BYTES_MAX {
+            return Err(CallRefusal::barred("the note is too large"));
         }
-        self.held(&note.ticket, note.lease).await?;
+        self.held_job(&note.ticket, note.lease).await?;
         let noted = Noted {
-            at: (self.office.desk.clock)(),
+            at: (self.app.coordinator.clock)(),
             ticket: Some(note.ticket),
             name: note.name,
-            by: self.speaker.actor.agent.clone(),
-            body: cleaned(note.body)?,
+            by: self.identity.actor.agent.clone(),
+            body: clean_texts(note.body)?,
         };
-        Ok(self.office.desk.store.note(noted).await?)
+        Ok(self.app.coordinator.store.note(noted).await?)
     }
 
-    /// Out of quota is so for everybody who uses a provider; other pauses are a person's.
-    async fn pause_provider(&self, pause: Pause) -> Result<(), No> {
+    /// Pauses a provider for all workers, because an exhausted quota concerns all of them. Other
+    /// pauses are reserved to people.
+    async fn pause_provider(&self, pause: Pause) -> Result<(), CallRefusal> {
         let (PauseScope::Provider(name), Some(until)) = (&pause.scope, pause.until) else {
-            return Err(No::barred("a worker pauses providers, for a time"));
+            return Err(CallRefusal::barred(
+                "a worker can pause only a provider, and only until a given time",
+            ));
         };
         if !is_plain(name) {
-            return Err(No::barred("that is no provider's name"));
+            return Err(CallRefusal::barred("the name of the provider is not valid"));
         }
-        let known = self.office.desk.store.pauses().await?;
-        let same = known.iter().find(|known| known.scope == pause.scope);
-        // A person's pause, or a longer one, stands.
-        if same.is_some_and(|known| known.until.is_none_or(|end| end >= until)) {
+        let pauses = self.app.coordinator.store.pauses().await?;
+        let same = pauses.iter().find(|other| other.scope == pause.scope);
+        // A pause without an end (a person's) or a longer one stays.
+        if same.is_some_and(|other| other.until.is_none_or(|end| end >= until)) {
             return Ok(());
         }
-        if same.is_none() && known.len() >= PAUSES_MAX {
-            return Err(No::barred("there are too many pauses"));
+        if same.is_none() && pauses.len() >= PAUSES_MAX {
+            return Err(CallRefusal::barred("there are too many pauses"));
         }
-        let most = (self.office.desk.clock)().plus_ms(REST_MS_MAX);
+        let most = (self.app.coordinator.clock)().plus_ms(PROVIDER_PAUSE_MS_MAX);
         let pause = Pause {
             until: Some(until.min(most)),
             why: short(&pause.why),
-            by: self.speaker.actor.agent.clone(),
+            by: self.identity.actor.agent.clone(),
             ..pause
         };
-        Ok(self.office.desk.store.pause(pause).await?)
+        Ok(self.app.coordinator.store.pause(pause).await?)
     }
 
-    /// A sign of life, by our clock. An agent that is no worker gives its own.
-    async fn heartbeat(&self, agent: Agent) -> Result<(), No> {
-        let store = &self.office.desk.store;
-        let known = store.agents().await?;
-        let same = known.iter().find(|known| known.name == agent.name);
-        if !is_plain(&agent.name) || same.is_some_and(|known| known.role != "worker") {
-            let why = format!("{:?} is no worker's name", short(&agent.name));
-            return Err(No::barred(why));
+    /// Records a heartbeat with the server's time. The name of an agent that is no worker is
+    /// refused.
+    async fn heartbeat(&self, agent: Agent) -> Result<(), CallRefusal> {
+        let store = &self.app.coordinator.store;
+        let agents = store.agents().await?;
+        let same = agents.iter().find(|other| other.name == agent.name);
+        if !is_plain(&agent.name) || same.is_some_and(|other| other.role != "worker") {
+            let why = format!("{:?} cannot be the name of a worker", short(&agent.name));
+            return Err(CallRefusal::barred(why));
         }
-        if same.is_none() && known.len() >= WORKERS_MAX {
-            return Err(No::barred("there are too many workers"));
+        if same.is_none() && agents.len() >= WORKERS_MAX {
+            return Err(CallRefusal::barred("there are too many workers"));
         }
-        if agent.body.to_string().len() > SIGN_BYTES_MAX {
-            return Err(No::barred("that is too much for a sign of life"));
+        if agent.body.to_string().len() > HEARTBEAT_BYTES_MAX {
+            return Err(CallRefusal::barred("the heartbeat is too large"));
         }
         let agent = Agent {
             role: "worker".to_owned(),
-            seen_at: (self.office.desk.clock)(),
-            ..cleaned(agent)?
+            seen_at: (self.app.coordinator.clock)(),
+            ..clean_texts(agent)?
         };
         Ok(store.beat(agent).await?)
     }
 
-    /// Nothing is refused silently: the log says who tried what.
-    async fn refused(&self, call: &str, ticket: Option<TicketId>, why: &str) {
+    /// Notes a refused call with its caller in the log.
+    async fn note_refused_call(&self, call: &str, ticket: Option<TicketId>, why: &str) {
         self.note(ticket, json!({"call": call, "why": why})).await;
     }
 
-    /// A note about a ticket that is not there would be nobody's.
+    /// Writes a refusal to the log. The ticket is left out if it does not exist.
     async fn note(&self, ticket: Option<TicketId>, body: Value) {
-        let desk = &self.office.desk;
-        if !(self.admits)() {
+        let coordinator = &self.app.coordinator;
+        if !(self.may_note)() {
             return;
         }
-        let known = match &ticket {
-            Some(id) => matches!(desk.store.ticket(id).await, Ok(Some(_))),
+        let exists = match &ticket {
+            Some(id) => matches!(coordinator.store.ticket(id).await, Ok(Some(_))),
             None => false,
         };
         let noted = Noted {
-            at: (desk.clock)(),
-            ticket: ticket.filter(|_| known),
+            at: (coordinator.clock)(),
+            ticket: ticket.filter(|_| exists),
             name: "refused".to_owned(),
-            by: self.speaker.actor.agent.clone(),
+            by: self.identity.actor.agent.clone(),
             body,
         };
-        // The refusal stands, whether or not it could be written down.
-        let noted = desk.store.note(noted).await;
+        // The refusal holds even if the note cannot be written.
+        let noted = coordinator.store.note(noted).await;
         noted.log_err("record a refused call of a worker");
     }
 }
 
-/// In one line, and not longer than it need be.
+/// Cuts a text to one line of bounded length.
 fn short(text: &str) -> String {
     findings::one_line(text).chars().take(TEXT_MAX).collect()
 }
 
-/// A name or a key as they are given: one line, without anything that nobody sees.
+/// Tells whether a text can be a name or a key: short, one line, no invisible characters.
 fn is_plain(text: &str) -> bool {
     let is_one_line = !text.contains(['\n', '\t']);
-    text.len() <= PLAIN_MAX && is_one_line && findings::clean(text) == text
+    text.len() <= NAME_BYTES_MAX && is_one_line && findings::clean(text) == text
 }
 
-/// Cleans all texts of a call. Our own workers have cleaned theirs; another program may not.
-fn cleaned<T: Serialize + DeserializeOwned>(said: T) -> Result<T, No> {
-    let broken = |error: serde_json::Error| No::barred(format!("that cannot be read: {error}"));
-    let mut value = serde_json::to_value(said).map_err(broken)?;
+/// Cleans all texts of a call. Our workers clean theirs; another program may not.
+fn clean_texts<T: Serialize + DeserializeOwned>(input: T) -> Result<T, CallRefusal> {
+    let unreadable =
+        |error: serde_json::Error| CallRefusal::barred(format!("the call cannot be read: {error}"));
+    let mut value = serde_json::to_value(input).map_err(unreadable)?;
     clean_all(&mut value);
-    serde_json::from_value(value).map_err(broken)
+    serde_json::from_value(value).map_err(unreadable)
 }
 
 fn clean_all(value: &mut Value) {
@@ -362,9 +378,9 @@ mod tests {
             why: why.to_owned(),
             lease: None,
         };
-        let heard = cleaned(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
+        let heard = clean_texts(said("\u{1b}[31mred\u{1b}[0m \u{202e}text")).ok();
         assert_eq!(heard, Some(said("red text")));
         let plain = said("a b\n\tc – ü");
-        assert_eq!(cleaned(plain.clone()).ok(), Some(plain));
+        assert_eq!(clean_texts(plain.clone()).ok(), Some(plain));
     }
 }

@@ -1,133 +1,142 @@
-//! Running a ticket from wherever it stands to where it rests.
+//! Runs one ticket from its current stage until it rests: done, failed, or waiting for a person.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::caches::ProjectSetup;
 use engine::git::Repository;
-use engine::process::{StopSignal, adopt_orphans, sweep};
-use engine::supplies::ProjectSetup;
+use engine::process::{StopSignal, adopt_orphans, end_orphaned_runs};
+use engine::project::{Project, ProjectConfig};
 use engine::worker::{self, Shutdown, WorkerConfig};
-use engine::workshop::{Project, ProjectConfig};
 use flow::brief::ProjectRules;
 use flow::{Ticket, TicketId};
 
-use super::project::open;
-use super::{App, ticket_id};
+use super::project::open_repository;
+use super::{App, parse_ticket_id};
 use crate::failure::Failure;
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
-/// What was found under the words of the command line.
+/// Ticket that a run works on.
 #[derive(Debug)]
 pub struct StartedRun {
     pub id: TicketId,
-    /// It was there before, and goes on.
+    /// True if the ticket existed and the run continues it.
     pub resumed: bool,
 }
 
-/// The ticket that the words mean: a known one, or a new one.
-pub async fn begin(
-    office: &App,
-    shop: &Project,
+/// Finds the ticket that the argument names, or adds a new one.
+pub async fn find_or_add(
+    app: &App,
+    project: &Project,
     words: &str,
-    wanted: impl FnOnce() -> Result<TicketRequest, Failure>,
+    build_request: impl FnOnce() -> Result<TicketRequest, Failure>,
 ) -> Result<StartedRun, Failure> {
-    if let Ok(id) = ticket_id(words)
-        && let Some(stored) = office.desk.store.ticket(&id).await?
+    if let Ok(id) = parse_ticket_id(words)
+        && let Some(stored) = app.coordinator.store.ticket(&id).await?
     {
-        must_be_here(&shop.git, &stored.ticket)?;
+        require_same_repository(&project.git, &stored.ticket)?;
         return Ok(StartedRun { id, resumed: true });
     }
-    let wanted = wanted()?;
-    let named = wanted.id.is_some();
-    let mut id = wanted
+    let request = build_request()?;
+    let has_own_id = request.id.is_some();
+    let mut id = request
         .id
         .clone()
-        .unwrap_or_else(|| id_for(&wanted.spec.title));
+        .unwrap_or_else(|| id_for(&request.spec.title));
     for copy in 2..100 {
-        let Some(stored) = office.desk.store.ticket(&id).await? else {
+        let Some(stored) = app.coordinator.store.ticket(&id).await? else {
             break;
         };
-        let over = stored.ticket.stage.is_terminal();
-        if !over || named {
-            must_be_here(&shop.git, &stored.ticket)?;
+        let has_ended = stored.ticket.stage.is_terminal();
+        if !has_ended || has_own_id {
+            require_same_repository(&project.git, &stored.ticket)?;
             return Ok(StartedRun { id, resumed: true });
         }
-        // The same sentence again, after it was done, is a new wish.
-        id = ticket_id(&format!("{}-{copy}", id_for(&wanted.spec.title)))?;
+        // The same sentence after its ticket has ended asks for a new ticket.
+        id = parse_ticket_id(&format!("{}-{copy}", id_for(&request.spec.title)))?;
     }
-    let mut spec = wanted.spec;
-    spec.context.repository = Some(shop.git.common_dir().to_string_lossy().into_owned());
+    let mut spec = request.spec;
+    spec.context.repository = Some(project.git.common_dir().to_string_lossy().into_owned());
     spec.context
         .base_branch
-        .get_or_insert_with(|| shop.project.base_branch.clone());
-    let policy = &shop.project.policy;
-    match office
-        .desk
-        .open(&id, spec, policy, (office.person(), None))
+        .get_or_insert_with(|| project.config.base_branch.clone());
+    let policy = &project.config.policy;
+    match app
+        .coordinator
+        .open(&id, spec, policy, (app.person(), None))
         .await
     {
         Ok(_) => Ok(StartedRun { id, resumed: false }),
-        // Somebody began the same in this instant: it is theirs and ours.
+        // Another process added the same ticket at this moment; both work on it.
         Err(engine::coordinator::Error::Store(store::Error::Exists(_))) => {
-            must_be_here(&shop.git, &office.desk.ticket(&id).await?.ticket)?;
+            require_same_repository(&project.git, &app.coordinator.ticket(&id).await?.ticket)?;
             Ok(StartedRun { id, resumed: true })
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// A ticket belongs to the repository it was made in.
-fn must_be_here(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
+/// Refuses a ticket of another repository.
+fn require_same_repository(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
     let here = git.common_dir();
     match &ticket.spec.context.repository {
         Some(there) if Path::new(there) != here => Err(Failure::usage(format!(
             "{} belongs to the repository {there}",
             ticket.id
         ))
-        .hint("go there, or give your ticket another id")),
+        .hint("run it from there, or give your ticket another id")),
         Some(_) | None => Ok(()),
     }
 }
 
-/// Puts the ticket's branch forward in the person's name.
-pub async fn resubmit(office: &App, directory: &Path, id: &str) -> Result<Ticket, Failure> {
-    let stored = office.ticket(id).await?;
-    let git = open(&office.surroundings, directory).await?;
-    must_be_here(&git, &stored.ticket)?;
+/// Submits the ticket's branch in the person's name.
+pub async fn resubmit(app: &App, directory: &Path, id: &str) -> Result<Ticket, Failure> {
+    let stored = app.ticket(id).await?;
+    let git = open_repository(&app.environment, directory).await?;
+    require_same_repository(&git, &stored.ticket)?;
     let base_branch = match &stored.ticket.spec.context.base_branch {
         Some(base) => base.clone(),
         None => git.default_base().await.map_err(Failure::usage)?,
     };
-    let policy = office.desk.policy_of(&stored).await?;
+    let policy = app.coordinator.policy_of(&stored).await?;
     let project = ProjectConfig {
         base_branch,
         policy,
-        house: ProjectRules::default(),
+        rules: ProjectRules::default(),
         checks: Vec::new(),
         setup: ProjectSetup::default(),
     };
     let id = &stored.ticket.id;
-    Ok(engine::perform::resubmit(&office.desk, &git, &project, id, office.person()).await?)
+    Ok(engine::jobs::resubmit(&app.coordinator, &git, &project, id, app.person()).await?)
 }
 
-/// Works until the ticket rests or we are stopped. What an earlier Countersign left running is
-/// ended first.
-pub async fn work(shop: &Arc<Project>, id: &TicketId, stop: StopSignal) -> Result<Ticket, Failure> {
-    adopt_orphans()
-        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
-    sweep(&shop.host.data_dir).await.map_err(Failure::error)?;
-    Ok(see_through(shop, id, stop).await?)
+/// Works until the ticket rests or the run is stopped. Processes that an earlier run left behind
+/// are ended first.
+pub async fn run_until_idle(
+    project: &Arc<Project>,
+    id: &TicketId,
+    stop: StopSignal,
+) -> Result<Ticket, Failure> {
+    adopt_orphans().map_err(|error| {
+        Failure::error(format!(
+            "cannot become the parent of orphaned processes: {error}"
+        ))
+    })?;
+    end_orphaned_runs(&project.host.data_dir)
+        .await
+        .map_err(Failure::error)?;
+    Ok(run_ticket(project, id, stop).await?)
 }
 
-/// The worker of one ticket, until that rests.
-pub async fn see_through(
-    shop: &Arc<Project>,
+/// Runs a worker for one ticket until the ticket rests.
+pub async fn run_ticket(
+    project: &Arc<Project>,
     id: &TicketId,
     stop: StopSignal,
 ) -> Result<Ticket, engine::coordinator::Error> {
-    let config = WorkerConfig::for_ticket(id, shop);
-    let coordinator = Arc::clone(&shop.coordinator);
-    let work = worker::run(coordinator, shop, &config, Shutdown::now(stop));
-    let rested = Box::pin(work).await?;
-    rested.ok_or_else(|| engine::coordinator::Error::NoSuchTicket(id.clone()))
+    let config = WorkerConfig::for_ticket(id, project);
+    let coordinator = Arc::clone(&project.coordinator);
+    let work = worker::run(coordinator, project, &config, Shutdown::now(stop));
+    let ticket = Box::pin(work).await?;
+    ticket.ok_or_else(|| engine::coordinator::Error::NoSuchTicket(id.clone()))
 }

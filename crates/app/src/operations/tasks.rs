@@ -1,7 +1,7 @@
-//! 001's tasks: a free job on an agent's queue. What a task says of where it belongs is taken from
-//! the work that its maker has in hand, never from its maker's words.
+//! Tasks: jobs on an agent's queue, outside tickets. The repository and branch of a task come from
+//! the job that its creator holds, never from the creator's text.
 
-pub mod board;
+pub mod listing;
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use super::assignments::verdict::{self, VerdictInput};
 use super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
-/// 001's own limit on a queue.
+/// Maximum number of open tasks in a queue.
 pub const QUEUE_MAX: u64 = 100;
-/// 001's time limit of a task.
+/// Lease of a task.
 const LEASE: Duration = Duration::from_secs(1800);
 const FIELDS_INHERITED: [&str; 8] = [
     "repository",
@@ -36,17 +36,17 @@ const FIELDS_INHERITED: [&str; 8] = [
     "epic_key",
 ];
 
-/// Where a worker would take the task up. An agent cannot choose that.
+/// Fields that decide where a worker performs the task. An agent cannot set them.
 const FIELDS_OF_PLACE: [&str; 4] = ["repository", "base_branch", "remote", "needs"];
 
-/// In a task's body: the hash of the call that asked for it, where that names itself.
+/// Field of a task's body with the hash of the call that queued it, if the call has a key.
 const REQUEST: &str = "request";
 
-/// 001's arguments.
+/// Arguments of a call that queues a task.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskRequest {
-    /// The queue that it goes to.
+    /// The queue for the task: the name of its agent.
     pub agent_id: String,
     /// implementation, review, fix, …
     pub task_type: String,
@@ -60,7 +60,7 @@ pub struct TaskRequest {
     pub attempt: Option<String>,
 }
 
-/// What became of it.
+/// Answer to a call that queues a task.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct QueuedTask {
     pub task_id: String,
@@ -68,41 +68,41 @@ pub struct QueuedTask {
     pub message: String,
 }
 
-/// Queues a task. A judge's task to fix what it judges is its verdict.
-pub async fn queue(
-    office: &App,
-    speaker: &Identity,
-    wanted: TaskRequest,
+/// Queues a task. A reviewer's task to fix the change that it reviews counts as its verdict.
+pub async fn queue_task(
+    app: &App,
+    identity: &Identity,
+    request: TaskRequest,
 ) -> Result<QueuedTask, Failure> {
-    let fixes = wanted.task_type == "fix";
-    if fixes && let Some(queued) = fixed_before(office, speaker, &wanted).await? {
+    let fixes = request.task_type == "fix";
+    if fixes && let Some(queued) = previous_fix(app, identity, &request).await? {
         return Ok(queued);
     }
-    let held = session::held(&office.desk, &speaker.agent_session()).await?;
-    let reviewed = held
+    let claim_held = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
+    let reviewed = claim_held
         .as_ref()
-        .filter(|held| fixes && matches!(held.task, Task::Review { .. }));
-    if let Some(errand) = reviewed {
-        return fix(office, speaker, &errand.stored.ticket.id, wanted).await;
+        .filter(|claim_held| fixes && matches!(claim_held.task, Task::Review { .. }));
+    if let Some(claim) = reviewed {
+        return submit_fix_verdict(app, identity, &claim.stored.ticket.id, request).await;
     }
-    if fixes && held.is_none() && speaker.actor.role == Role::Reviewer {
-        claims::must_not_have_lost_one(office, speaker).await?;
+    if fixes && claim_held.is_none() && identity.actor.role == Role::Reviewer {
+        claims::check_no_lost_claim(app, identity).await?;
     }
-    if wanted.attempt.is_some() {
-        let claim = match &held {
-            Some(errand) => Some(errand.claim()),
-            None => self::held(office, speaker).await?.as_ref().map(claim),
+    if request.attempt.is_some() {
+        let claim = match &claim_held {
+            Some(claim) => Some(claim.claim()),
+            None => held_task(app, identity).await?.as_ref().map(claim_of),
         };
-        let named = ClaimRef::attempt(wanted.attempt.clone());
-        claims::admit(office, speaker, &named, claim.as_ref()).await?;
+        let claim_ref = ClaimRef::attempt(request.attempt.clone());
+        claims::check_report(app, identity, &claim_ref, claim.as_ref()).await?;
     }
-    let queue = queue_name(&wanted.agent_id)?;
-    let parent = held.map(|held| json!(held.stored.ticket.spec.context));
-    let id = task_id(office, &wanted)?;
-    let priority = wanted.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
-    let body = task(office, speaker, &id, wanted, parent);
-    if let Err(error) = put(office, &queue, priority, body, &id).await {
-        must_be_the_same(office, &id, error).await?;
+    let queue = queue_name(&request.agent_id)?;
+    let parent = claim_held.map(|claim_held| json!(claim_held.stored.ticket.spec.context));
+    let id = task_id(app, &request)?;
+    let priority = request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
+    let body = task(app, identity, &id, request, parent);
+    if let Err(error) = enqueue(app, &queue, priority, body, &id).await {
+        require_same_request(app, &id, error).await?;
     }
     Ok(QueuedTask {
         message: format!("queued for {queue}"),
@@ -111,90 +111,95 @@ pub async fn queue(
     })
 }
 
-/// A judge's task to fix what it judges: its verdict on the claim that it holds.
-async fn fix(
-    office: &App,
-    speaker: &Identity,
+/// Reports a reviewer's task to fix the change as its verdict on the claim that it holds.
+async fn submit_fix_verdict(
+    app: &App,
+    identity: &Identity,
     ticket: &TicketId,
-    wanted: TaskRequest,
+    request: TaskRequest,
 ) -> Result<QueuedTask, Failure> {
-    let once = once(speaker, &wanted);
-    let named = ClaimRef::attempt(wanted.attempt.clone()).with_verdict(&wanted);
-    let word = VerdictInput {
+    let once = once(identity, &request);
+    let claim_ref = ClaimRef::attempt(request.attempt.clone()).with_verdict(&request);
+    let verdict_input = VerdictInput {
         approved: Some(false),
-        feedback: wanted.description,
+        feedback: request.description,
         ..VerdictInput::default()
     };
-    let outcome = verdict::pass(office, speaker, &named, word, once).await?;
+    let outcome = verdict::submit_verdict(app, identity, &claim_ref, verdict_input, once).await?;
     Ok(QueuedTask {
         task_id: ticket.to_string(),
-        queue: wanted.agent_id,
+        queue: request.agent_id,
         message: outcome.message,
     })
 }
 
-/// The first answer to the same request for a fix under the attempt that it names.
-async fn fixed_before(
-    office: &App,
-    speaker: &Identity,
-    wanted: &TaskRequest,
+/// Returns the first answer to the same request for a fix under the named attempt.
+async fn previous_fix(
+    app: &App,
+    identity: &Identity,
+    request: &TaskRequest,
 ) -> Result<Option<QueuedTask>, Failure> {
-    let named = ClaimRef::attempt(wanted.attempt.clone());
-    let (Some(Attempt::Job { ticket, .. }), Some(once)) = (named.parsed()?, once(speaker, wanted))
+    let claim_ref = ClaimRef::attempt(request.attempt.clone());
+    let (Some(Attempt::Job { ticket, .. }), Some(once)) =
+        (claim_ref.parse_attempt()?, once(identity, request))
     else {
         return Ok(None);
     };
-    let first = assignments::recall(office, &once.key, &once.payload_hash).await?;
+    let first = assignments::recall_answer(app, &once.key, &once.payload_hash).await?;
     Ok(first.map(|answer| QueuedTask {
         task_id: ticket.to_string(),
-        queue: wanted.agent_id.clone(),
+        queue: request.agent_id.clone(),
         message: answer["message"].as_str().unwrap_or_default().to_owned(),
     }))
 }
 
-fn once(speaker: &Identity, wanted: &TaskRequest) -> Option<Once> {
-    let payload = serde_json::to_vec(wanted).unwrap_or_default();
+fn once(identity: &Identity, request: &TaskRequest) -> Option<Once> {
+    let payload = serde_json::to_vec(request).unwrap_or_default();
     Some(Once {
         key: format!(
             "mcp/{}/{}/fix",
-            speaker.actor.agent,
-            wanted.attempt.as_ref()?
+            identity.actor.agent,
+            request.attempt.as_ref()?
         ),
-        payload_hash: engine::hash::short(&payload),
+        payload_hash: engine::hash::short_sha256(&payload),
         answer: verdict::outcome_value,
     })
 }
 
-/// A call that came before under the same key, and asked for the same.
-async fn must_be_the_same(office: &App, id: &str, error: store::Error) -> Result<(), store::Error> {
-    let (Some(once), store::Error::KeyReused { .. }) = (&office.call.once, &error) else {
+/// Accepts a repeated key if the earlier call had the same content.
+async fn require_same_request(
+    app: &App,
+    id: &str,
+    error: store::Error,
+) -> Result<(), store::Error> {
+    let (Some(once), store::Error::KeyReused { .. }) = (&app.call.once, &error) else {
         return Err(error);
     };
-    let first = office.desk.store.job_by_key(&key_of(id)).await?;
-    let first = first.map(|job| body(job.work));
+    let first = app.coordinator.store.job_by_key(&key_of(id)).await?;
+    let first = first.map(|job| task_body(job.work));
     match first.as_ref().and_then(|body| body.get(REQUEST)) {
         Some(hash) if *hash == json!(once.payload_hash) => Ok(()),
         _ => Err(error),
     }
 }
 
-/// Puts a task of 001's form into a queue; one that is there already is not put twice.
-pub async fn put(
-    office: &App,
+/// Puts a task file's content into a queue. A task that is already there is not added again.
+pub async fn enqueue(
+    app: &App,
     queue: &str,
     priority: i32,
     mut body: Value,
     id: &str,
 ) -> Result<(), store::Error> {
-    // Whoever sees the queue sees a task's context.
+    // Everybody who can list the queue sees a task's context, so the password must go.
     if let Some(Value::String(address)) = body.pointer_mut("/context/remote") {
         *address = without_secret(address);
     }
     findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
-    let ticket = flow::free::ticket(&body, 0, (office.desk.clock)());
+    let ticket = flow::task::ticket_from_task(&body, 0, (app.coordinator.clock)());
     let needs = ticket.map(|ticket| ticket.spec.context.needs);
-    let depends_on = flow::free::depends_on(&body);
+    let depends_on = flow::task::depends_on(&body);
     let job = FreeJob {
         queue: queue.into(),
         kind: findings::one_line(kind),
@@ -207,7 +212,7 @@ pub async fn put(
         depends_on: depends_on.iter().map(|id| key_of(id)).collect(),
         body,
     };
-    office.desk.store.enqueue(vec![job]).await?;
+    app.coordinator.store.enqueue(vec![job]).await?;
     Ok(())
 }
 
@@ -215,41 +220,40 @@ fn key_of(id: &str) -> String {
     format!("task/{id}")
 }
 
-/// The loop's own queues are not for tasks.
+/// Validates the name of a task queue. The names of the ticket queues are reserved.
 pub fn queue_name(agent: &str) -> Result<String, Failure> {
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(sound);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(is_allowed);
     if !fits || Queue::from(agent).is_of_loop() {
-        return Err(Failure::new(
-            ExitKind::Refused,
-            format!("{agent:?} cannot name a queue"),
-        )
-        .hint("use an agent's name: letters, digits, '-', '_' and '.', none of the loop's own queues"));
+        return Err(
+            Failure::new(ExitKind::Refused, format!("{agent:?} cannot name a queue"))
+                .hint("use an agent's name: letters, digits, '-', '_' and '.'; no ticket queue"),
+        );
     }
     Ok(agent.to_owned())
 }
 
-fn task_id(office: &App, wanted: &TaskRequest) -> Result<String, Failure> {
-    let kind = findings::one_line(&wanted.task_type);
-    if let Some(once) = &office.call.once {
-        let call = engine::hash::short(once.key.as_bytes());
-        return Ok(format!("{kind}-{}-{call}", wanted.agent_id));
+fn task_id(app: &App, request: &TaskRequest) -> Result<String, Failure> {
+    let kind = findings::one_line(&request.task_type);
+    if let Some(once) = &app.call.once {
+        let call = engine::hash::short_sha256(once.key.as_bytes());
+        return Ok(format!("{kind}-{}-{call}", request.agent_id));
     }
-    let salt = engine::secret::mint().map_err(Failure::error)?;
-    let salt = engine::hash::short(salt.as_bytes());
-    let now = (office.desk.clock)().0;
-    Ok(format!("{kind}-{}-{now}-{}", wanted.agent_id, &salt[..6]))
+    let salt = engine::secret::generate().map_err(Failure::error)?;
+    let salt = engine::hash::short_sha256(salt.as_bytes());
+    let now = (app.coordinator.clock)().0;
+    Ok(format!("{kind}-{}-{now}-{}", request.agent_id, &salt[..6]))
 }
 
 fn task(
-    office: &App,
-    speaker: &Identity,
+    app: &App,
+    identity: &Identity,
     id: &str,
-    wanted: TaskRequest,
+    request: TaskRequest,
     parent: Option<Value>,
 ) -> Value {
-    let mut context = wanted.context;
-    if let Role::Builder | Role::Reviewer | Role::Verifier = speaker.actor.role {
+    let mut context = request.context;
+    if let Role::Builder | Role::Reviewer | Role::Verifier = identity.actor.role {
         context.retain(|field, _| !FIELDS_OF_PLACE.contains(&field.as_str()));
     }
     for field in FIELDS_INHERITED {
@@ -259,51 +263,52 @@ fn task(
     }
     let mut body = json!({
         "id": id,
-        "type": wanted.task_type,
+        "type": request.task_type,
         "status": "pending",
-        "priority": wanted.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT),
-        "created_by": speaker.actor.agent,
-        "assigned_to": wanted.agent_id,
-        "created_at": (office.desk.clock)().iso(),
-        "title": findings::clean(&wanted.title),
-        "description": findings::clean(&wanted.description),
-        "depends_on": wanted.depends_on,
+        "priority": request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT),
+        "created_by": identity.actor.agent,
+        "assigned_to": request.agent_id,
+        "created_at": (app.coordinator.clock)().to_iso(),
+        "title": findings::clean(&request.title),
+        "description": findings::clean(&request.description),
+        "depends_on": request.depends_on,
         "blocks": [],
-        "acceptance_criteria": wanted.acceptance_criteria,
+        "acceptance_criteria": request.acceptance_criteria,
         "deliverables": [],
         "notes": [],
         "context": context,
         "retry_count": 0,
         "plan": null,
     });
-    if let Some(once) = &office.call.once {
+    if let Some(once) = &app.call.once {
         body[REQUEST] = json!(once.payload_hash);
     }
     body
 }
 
-/// The task in the agent's hands, else the next of its queue.
-pub async fn current(office: &App, speaker: &Identity) -> Result<Option<Value>, Failure> {
-    let queues = queues(speaker);
-    if !office.desk.store.has_open(Some(&queues)).await? {
+/// Returns the task that the agent holds, or claims the next one of its queues.
+pub async fn current_task(app: &App, identity: &Identity) -> Result<Option<Value>, Failure> {
+    let queues = queues(identity);
+    if !app.coordinator.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
-    let (job, fence, work) = match held(office, speaker).await? {
+    let (job, fence, work) = match held_task(app, identity).await? {
         Some(job) => (job.id, job.fence, job.work),
-        None => match session::take_task(&office.desk, &speaker.agent_session(), LEASE).await? {
+        None => match session::take_task(&app.coordinator, &identity.agent_session(), LEASE).await?
+        {
             Some(job) => (job.id, job.fence, job.work),
             None => return Ok(None),
         },
     };
     let attempt = Attempt::Task { job: job.0, fence };
-    claims::given(office, speaker, &attempt).await?;
-    let mut body = body(work);
+    claims::record_given(app, identity, &attempt).await?;
+    let mut body = task_body(work);
     body["attempt"] = json!(attempt.to_string());
     Ok(Some(body))
 }
 
-/// The claim on a task that a report is compared with.
-fn claim(job: &Job) -> HeldClaim {
+/// Builds the claim on a task that a report is compared with.
+fn claim_of(job: &Job) -> HeldClaim {
     let id = match &job.work {
         JobWork::Free { body, .. } => body["id"].as_str().unwrap_or_default(),
         JobWork::Task(_) => "",
@@ -311,25 +316,25 @@ fn claim(job: &Job) -> HeldClaim {
     HeldClaim::of_task(job.id.0, job.fence, id)
 }
 
-/// Ends the task in the agent's hands.
-pub async fn finish(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Ends the task that the agent holds.
+pub async fn finish_task(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     summary: &str,
 ) -> Result<Option<String>, Failure> {
-    let attempt = named.parsed()?;
+    let attempt = claim_ref.parse_attempt()?;
     if let Some(Attempt::Job { .. }) = attempt {
         return Ok(None);
     }
-    let Some(job) = held(office, speaker).await? else {
-        return finished_before(office, speaker, attempt, summary).await;
+    let Some(job) = held_task(app, identity).await? else {
+        return previous_finish(app, identity, attempt, summary).await;
     };
-    let claim = claim(&job);
-    let admitted = claims::admit(office, speaker, named, Some(&claim)).await;
-    if let Err(failure) = admitted {
-        let before = finished_before(office, speaker, attempt, summary).await;
-        return match before {
+    let claim = claim_of(&job);
+    let checked = claims::check_report(app, identity, claim_ref, Some(&claim)).await;
+    if let Err(failure) = checked {
+        let previous = previous_finish(app, identity, attempt, summary).await;
+        return match previous {
             Ok(Some(id)) => Ok(Some(id)),
             Ok(None) | Err(_) => Err(failure),
         };
@@ -338,85 +343,89 @@ pub async fn finish(
         job: job.id,
         fence: job.fence,
         outcome: TaskOutcome::Done {
-            result: json!({"summary": findings::clean(summary), "by": speaker.actor.agent}),
+            result: json!({"summary": findings::clean(summary), "by": identity.actor.agent}),
         },
     };
-    office.desk.store.finish(vec![ended], None).await?;
-    claims::reported(office, speaker, &claim.attempt).await;
-    let id = body(job.work)
+    app.coordinator.store.finish(vec![ended], None).await?;
+    claims::record_reported(app, identity, &claim.attempt).await;
+    let id = task_body(job.work)
         .get("id")
         .and_then(Value::as_str)
         .map(str::to_owned);
     Ok(Some(id.unwrap_or_default()))
 }
 
-/// The task that this attempt has ended before with the same words. Nothing where no attempt at a task
-/// is named.
-async fn finished_before(
-    office: &App,
-    speaker: &Identity,
+/// Returns the task that this attempt has already ended with the same summary. Without an attempt
+/// at a task there is none.
+async fn previous_finish(
+    app: &App,
+    identity: &Identity,
     attempt: Option<Attempt>,
     summary: &str,
 ) -> Result<Option<String>, Failure> {
     let Some(attempt @ Attempt::Task { job, fence }) = attempt else {
         return Ok(None);
     };
-    let found = office.desk.store.job(JobId(job)).await?;
-    let ours = found.filter(|found| {
-        let is_ours = found.holder == Some(speaker.agent_session().holder());
-        found.state == JobState::Done && found.fence == fence && is_ours
+    let job_found = app.coordinator.store.job(JobId(job)).await?;
+    let finished = job_found.filter(|job_found| {
+        let is_ours = job_found.holder == Some(identity.agent_session().holder());
+        job_found.state == JobState::Done && job_found.fence == fence && is_ours
     });
     let named = Some(attempt.to_string());
-    let Some(done) = ours else {
-        return Err(claims::refused(Refused::NothingHeld { named }));
+    let Some(done) = finished else {
+        return Err(claims::refusal_error(Refused::NothingHeld { named }));
     };
-    let said = done.result.as_ref().map(|result| &result["summary"]);
-    if said != Some(&json!(findings::clean(summary))) {
+    let reported = done.result.as_ref().map(|result| &result["summary"]);
+    if reported != Some(&json!(findings::clean(summary))) {
         let key = attempt.to_string();
         return Err(store::Error::KeyReused { key }.into());
     }
-    let id = body(done.work)["id"].as_str().map(str::to_owned);
+    let id = task_body(done.work)["id"].as_str().map(str::to_owned);
     Ok(Some(id.unwrap_or_default()))
 }
 
-/// Prolongs the lease on the task in hand; says until when, and under which attempt.
-pub async fn beat(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Extends the lease on the held task; returns its new end and the attempt that it belongs to.
+pub async fn renew_lease(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<Option<(String, String)>, Failure> {
-    let Some(job) = held(office, speaker).await? else {
+    let Some(job) = held_task(app, identity).await? else {
         return Ok(None);
     };
-    let claim = claim(&job);
-    claims::admit(office, speaker, named, Some(&claim)).await?;
-    let until = office.desk.store.renew(job.id, job.fence, LEASE).await?;
-    Ok(Some((until.iso(), claim.attempt.to_string())))
+    let claim = claim_of(&job);
+    claims::check_report(app, identity, claim_ref, Some(&claim)).await?;
+    let until = app
+        .coordinator
+        .store
+        .renew(job.id, job.fence, LEASE)
+        .await?;
+    Ok(Some((until.to_iso(), claim.attempt.to_string())))
 }
 
-async fn held(office: &App, speaker: &Identity) -> Result<Option<Job>, Failure> {
-    let (holder, queues) = (speaker.agent_session().holder(), queues(speaker));
-    let held = office.desk.store.held_jobs(&holder, &queues).await?;
-    Ok(held.into_iter().next())
+async fn held_task(app: &App, identity: &Identity) -> Result<Option<Job>, Failure> {
+    let (holder, queues) = (identity.agent_session().holder(), queues(identity));
+    let jobs = app.coordinator.store.held_jobs(&holder, &queues).await?;
+    Ok(jobs.into_iter().next())
 }
 
-fn body(work: JobWork) -> Value {
+fn task_body(work: JobWork) -> Value {
     match work {
         JobWork::Free { body, .. } => body,
         JobWork::Task(_) => Value::Null,
     }
 }
 
-/// A replica (`qa-2`) works from the queue of all of its kind (`qa`) too. A token for one ticket has
-/// no other work.
-pub fn queues(speaker: &Identity) -> Vec<Queue> {
-    if speaker.ticket.is_some() {
+/// Returns the task queues of a caller. A token for one ticket has none.
+pub fn queues(identity: &Identity) -> Vec<Queue> {
+    if identity.ticket.is_some() {
         return Vec::new();
     }
-    queues_of(&speaker.actor.agent)
+    queues_of(&identity.actor.agent)
 }
 
-/// What an agent or a worker of this name takes tasks from.
+/// Returns the task queues of an agent or worker: its own, and for a replica (`qa-2`) also the
+/// queue of all replicas (`qa`).
 pub fn queues_of(name: &str) -> Vec<Queue> {
     let mut queues = vec![Queue::from(name)];
     if let Some((kind, number)) = name.rsplit_once('-')

@@ -1,4 +1,4 @@
-//! Adding, listing, showing and cancelling tickets.
+//! Operations that add, list, count and cancel tickets, waive findings and raise budgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use super::App;
 use crate::failure::Failure;
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
+/// A new ticket and its first stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AddedTicket {
     pub id: TicketId,
@@ -18,16 +19,19 @@ pub struct AddedTicket {
     pub title: String,
 }
 
-/// Adds several tickets at once; they may depend on each other, but not in a ring.
+/// Adds several tickets at once; they may depend on each other, but not in a cycle.
 pub async fn add(
-    office: &App,
-    wanted: Vec<TicketRequest>,
+    app: &App,
+    requests: Vec<TicketRequest>,
     policy: &Policy,
 ) -> Result<Vec<AddedTicket>, Failure> {
     let mut by_id: BTreeMap<TicketId, TicketRequest> = BTreeMap::new();
-    for one in wanted {
-        let id = one.id.clone().unwrap_or_else(|| id_for(&one.spec.title));
-        if by_id.insert(id.clone(), one).is_some() {
+    for request in requests {
+        let id = request
+            .id
+            .clone()
+            .unwrap_or_else(|| id_for(&request.spec.title));
+        if by_id.insert(id.clone(), request).is_some() {
             return Err(Failure::usage(format!(
                 "two of these tickets are called {id}; give each its own id"
             )));
@@ -35,22 +39,22 @@ pub async fn add(
     }
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = by_id
         .iter()
-        .map(|(id, one)| (id.clone(), one.spec.depends_on.clone()))
+        .map(|(id, request)| (id.clone(), request.spec.depends_on.clone()))
         .collect();
-    let order = flow::graph::order(&graph).map_err(Failure::usage)?;
-    refuse_known_or_missing(office, &graph).await?;
+    let order = flow::graph::topological_order(&graph).map_err(Failure::usage)?;
+    refuse_known_or_missing(app, &graph).await?;
     let mut added = Vec::with_capacity(order.len());
     for id in order {
-        let Some(one) = by_id.remove(&id) else {
+        let Some(request) = by_id.remove(&id) else {
             continue;
         };
-        let ticket = office
-            .desk
+        let ticket = app
+            .coordinator
             .open(
                 &id,
-                one.spec,
+                request.spec,
                 policy,
-                (office.person(), office.call.once.clone()),
+                (app.person(), app.call.once.clone()),
             )
             .await?;
         added.push(AddedTicket {
@@ -62,17 +66,18 @@ pub async fn add(
     Ok(added)
 }
 
-/// Looked at before the first is written, so that a bad list leaves nothing half done.
+/// Refuses ids that exist and dependencies that do not. Runs before the first ticket is written, so
+/// that a bad list adds nothing.
 async fn refuse_known_or_missing(
-    office: &App,
+    app: &App,
     graph: &BTreeMap<TicketId, BTreeSet<TicketId>>,
 ) -> Result<(), Failure> {
     for (id, needs) in graph {
-        if office.desk.store.ticket(id).await?.is_some() {
+        if app.coordinator.store.ticket(id).await?.is_some() {
             return Err(store::Error::Exists(id.clone()).into());
         }
         for need in needs.iter().filter(|need| !graph.contains_key(need)) {
-            if office.desk.store.ticket(need).await?.is_none() {
+            if app.coordinator.store.ticket(need).await?.is_none() {
                 let (ticket, dependency) = (id.clone(), need.clone());
                 return Err(
                     engine::coordinator::Error::NoSuchDependency { ticket, dependency }.into(),
@@ -83,55 +88,57 @@ async fn refuse_known_or_missing(
     Ok(())
 }
 
-pub async fn list(
-    office: &App,
-    stages: Vec<Stage>,
-    page: &Page,
-) -> Result<Paged<TicketRow>, Failure> {
+pub async fn list(app: &App, stages: Vec<Stage>, page: &Page) -> Result<Paged<TicketRow>, Failure> {
     let query = TicketQuery {
         stages,
         ..TicketQuery::default()
     };
-    Ok(office.desk.store.tickets(&query, page).await?)
+    Ok(app.coordinator.store.tickets(&query, page).await?)
 }
 
-pub async fn cancel(office: &App, id: &str, why: &str) -> Result<Ticket, Failure> {
-    let stored = office.ticket(id).await?;
-    let policy = office.desk.policy_of(&stored).await?;
-    let what = EventKind::Cancelled {
+/// Cancels a ticket in the person's name.
+pub async fn cancel(app: &App, id: &str, why: &str) -> Result<Ticket, Failure> {
+    let stored = app.ticket(id).await?;
+    let policy = app.coordinator.policy_of(&stored).await?;
+    let kind = EventKind::Cancelled {
         why: why.to_owned(),
     };
-    let report = office.report(what);
-    let ticket = office
-        .desk
+    let report = app.report(kind);
+    let ticket = app
+        .coordinator
         .decide(&stored.ticket.id, &policy, report)
         .await?;
-    office.bring_news().await?;
+    app.notify_dependents().await?;
     Ok(ticket)
 }
 
-/// Lets one finding stand, in the person's name and for their reason.
-pub async fn waive(office: &App, id: &str, finding: &str, why: &str) -> Result<Ticket, Failure> {
-    let stored = office.ticket(id).await?;
-    let policy = office.desk.policy_of(&stored).await?;
-    let report = office.report(EventKind::Waived {
+/// Waives one finding; the person's name and reason are recorded.
+pub async fn waive_finding(
+    app: &App,
+    id: &str,
+    finding: &str,
+    why: &str,
+) -> Result<Ticket, Failure> {
+    let stored = app.ticket(id).await?;
+    let policy = app.coordinator.policy_of(&stored).await?;
+    let report = app.report(EventKind::Waived {
         finding: finding.to_owned(),
         why: why.to_owned(),
     });
-    Ok(office
-        .desk
+    Ok(app
+        .coordinator
         .decide(&stored.ticket.id, &policy, report)
         .await?)
 }
 
-/// Agents, queues and providers that have nothing given to them for now.
-pub async fn pauses(office: &App) -> Result<Vec<Pause>, Failure> {
-    Ok(office.desk.store.pauses().await?)
+/// Lists the agents, queues and providers that are paused.
+pub async fn pauses(app: &App) -> Result<Vec<Pause>, Failure> {
+    Ok(app.coordinator.store.pauses().await?)
 }
 
-/// How many tickets stand where.
-pub async fn tally(office: &App) -> Result<Vec<(Stage, u64)>, Failure> {
-    Ok(office.desk.store.count_tickets().await?)
+/// Counts the tickets in each stage.
+pub async fn tally(app: &App) -> Result<Vec<(Stage, u64)>, Failure> {
+    Ok(app.coordinator.store.count_tickets().await?)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -142,29 +149,30 @@ pub enum BudgetScope {
     Day,
 }
 
-/// Raises one scope's limits for a ticket, in the person's name; what is not named is not limited.
-pub async fn raise(
-    office: &App,
+/// Replaces one scope's limits for a ticket in the person's name. A limit that `caps` leaves out is
+/// removed.
+pub async fn raise_budget(
+    app: &App,
     id: &str,
     scope: BudgetScope,
     caps: Caps,
     why: &str,
 ) -> Result<Ticket, Failure> {
-    let stored = office.ticket(id).await?;
-    let policy = office.desk.policy_of(&stored).await?;
+    let stored = app.ticket(id).await?;
+    let policy = app.coordinator.policy_of(&stored).await?;
     let mut budget = stored.ticket.budget.unwrap_or(policy.budget);
     match scope {
         BudgetScope::Round => budget.round = caps,
         BudgetScope::Ticket => budget.ticket = caps,
         BudgetScope::Day => budget.day = caps,
     }
-    let what = EventKind::BudgetRaised {
+    let kind = EventKind::BudgetRaised {
         budget,
         why: why.to_owned(),
     };
-    let report = office.report(what);
-    Ok(office
-        .desk
+    let report = app.report(kind);
+    Ok(app
+        .coordinator
         .decide(&stored.ticket.id, &policy, report)
         .await?)
 }

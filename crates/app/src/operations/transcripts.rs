@@ -1,12 +1,13 @@
-//! What an agent said and did in a run, read again from the raw transcript; and a check's output.
+//! Reads transcripts: the texts and tool calls of agents from their raw output, and output of
+//! checks.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use engine::agent::{AgentEvent, known};
-use engine::runs::{self, RecordedRun, RunEnd};
-use engine::workshop::TicketFiles;
+use engine::agent::{AgentEvent, registry};
+use engine::project::TicketFiles;
+use engine::run_records::{self, RecordedRun, RunEnd};
 use flow::usage::Caps;
 use flow::{TicketId, Time};
 use serde::Serialize;
@@ -14,33 +15,34 @@ use serde::Serialize;
 use super::App;
 use crate::failure::Failure;
 
-/// How much of one transcript is read.
+/// Maximum number of bytes of a transcript that are read.
 const READ_MAX: u64 = 16 << 20;
 
-/// Which transcripts are wanted.
+/// Filter of transcripts.
 #[derive(Clone, Debug, Default)]
 pub struct TranscriptQuery {
     pub round: Option<u32>,
-    /// build, review, verify or check
+    /// Role of the run: build, review, verify or check.
     pub role: Option<String>,
-    /// The bytes as they are, instead of what they mean.
+    /// Shows the raw text instead of the parsed events.
     pub raw: bool,
 }
 
+/// Transcript of one run or check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Transcript {
     pub role: String,
     pub round: u32,
     pub agent: String,
     pub started: Option<Time>,
-    /// What it might use up, where the budget said so.
+    /// Budget of the run, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Caps>,
     pub path: PathBuf,
-    /// The transcript is longer than what is shown.
+    /// True if the transcript is longer than the part that is shown.
     pub cut: bool,
     pub lines: Vec<TranscriptLine>,
-    /// None for a check, and for a run that goes on or whose end nobody saw.
+    /// End of the run; `None` for a check, a run in progress, or one whose end was not recorded.
     pub ended: Option<RunEnd>,
 }
 
@@ -57,45 +59,47 @@ pub enum TranscriptLineKind {
     Tool,
     Denied,
     Error,
-    /// Not of the agent's format: what it wrote to stderr, or plain text.
+    /// A line that is not in the agent's format: stderr, or plain text.
     Other,
 }
 
-/// The ticket's transcripts, in the order of the work; the newest ticket's, where none is named.
-pub async fn of(
-    office: &App,
+/// Loads a ticket's transcripts, in the order of the work. Without a ticket it uses the one that
+/// ran last.
+pub async fn load_transcripts(
+    app: &App,
     ticket: Option<&TicketId>,
-    wanted: &TranscriptQuery,
+    query: &TranscriptQuery,
 ) -> Result<Vec<Transcript>, Failure> {
-    let data = &office.surroundings.data_dir;
+    let data = &app.environment.data_dir;
     let id = match ticket {
-        // A review without a ticket has its files and is in no store.
-        Some(id) if TicketFiles::of(data, id).jobs().is_dir() => id.clone(),
-        Some(id) => office.desk.ticket(id).await?.ticket.id,
+        // A review without a ticket has files but no entry in the store.
+        Some(id) if TicketFiles::new(data, id).jobs_dir().is_dir() => id.clone(),
+        Some(id) => app.coordinator.ticket(id).await?.ticket.id,
         None => newest(data).ok_or_else(|| Failure::usage("no agent has run yet"))?,
     };
-    let mut found: Vec<Transcript> = runs::of_ticket(&TicketFiles::of(data, &id))
-        .into_iter()
-        .filter(|found| wants(wanted, &found.run.role, found.run.round))
-        .map(|found| of_run(found, wanted.raw))
-        .collect();
-    for check in office.desk.store.artefacts(&id).await? {
-        if check.kind == "check" && wants(wanted, "check", check.round) {
-            found.push(of_check(
+    let mut transcripts: Vec<Transcript> =
+        run_records::runs_of_ticket(&TicketFiles::new(data, &id))
+            .into_iter()
+            .filter(|recorded| is_wanted(query, &recorded.run.role, recorded.run.round))
+            .map(|recorded| run_transcript(recorded, query.raw))
+            .collect();
+    for check in app.coordinator.store.artefacts(&id).await? {
+        if check.kind == "check" && is_wanted(query, "check", check.round) {
+            transcripts.push(check_transcript(
                 &data.join(&check.path),
                 check.name,
                 check.round,
-                wanted.raw,
+                query.raw,
             ));
         }
     }
-    found.sort_by_key(|transcript| (transcript.round, order(&transcript.role)));
-    Ok(found)
+    transcripts.sort_by_key(|transcript| (transcript.round, order(&transcript.role)));
+    Ok(transcripts)
 }
 
-fn wants(wanted: &TranscriptQuery, role: &str, round: u32) -> bool {
-    wanted.round.is_none_or(|only| only == round)
-        && wanted.role.as_deref().is_none_or(|only| only == role)
+fn is_wanted(query: &TranscriptQuery, role: &str, round: u32) -> bool {
+    query.round.is_none_or(|only| only == round)
+        && query.role.as_deref().is_none_or(|only| only == role)
 }
 
 fn order(role: &str) -> usize {
@@ -106,7 +110,7 @@ fn order(role: &str) -> usize {
         .unwrap_or(roles.len())
 }
 
-/// The ticket whose jobs changed last.
+/// Returns the ticket whose jobs directory changed last.
 fn newest(data: &Path) -> Option<TicketId> {
     let entries = std::fs::read_dir(data.join("tickets")).ok()?;
     let tickets = entries.filter_map(|entry| {
@@ -120,27 +124,27 @@ fn newest(data: &Path) -> Option<TicketId> {
         .map(|(_, id)| id)
 }
 
-fn of_run(found: RecordedRun, raw: bool) -> Transcript {
-    let (text, cut) = read(&found.transcript);
+fn run_transcript(recorded: RecordedRun, raw: bool) -> Transcript {
+    let (text, cut) = read(&recorded.transcript);
     let lines = if raw {
-        as_it_is(&text)
+        raw_lines(&text)
     } else {
-        told(&found.run.format, &text)
+        parse_lines(&recorded.run.format, &text)
     };
     Transcript {
-        role: found.run.role,
-        round: found.run.round,
-        agent: found.run.agent,
-        started: Some(found.run.started),
-        budget: Some(found.run.budget).filter(|caps| *caps != Caps::default()),
-        path: found.transcript,
+        role: recorded.run.role,
+        round: recorded.run.round,
+        agent: recorded.run.agent,
+        started: Some(recorded.run.started),
+        budget: Some(recorded.run.budget).filter(|caps| *caps != Caps::default()),
+        path: recorded.transcript,
         cut,
         lines,
-        ended: found.run.ended,
+        ended: recorded.run.ended,
     }
 }
 
-fn of_check(path: &Path, name: String, round: u32, raw: bool) -> Transcript {
+fn check_transcript(path: &Path, name: String, round: u32, raw: bool) -> Transcript {
     let (text, cut) = read(path);
     let clean = if raw { text } else { findings::clean(&text) };
     Transcript {
@@ -151,7 +155,7 @@ fn of_check(path: &Path, name: String, round: u32, raw: bool) -> Transcript {
         budget: None,
         path: path.to_owned(),
         cut,
-        lines: as_it_is(&clean),
+        lines: raw_lines(&clean),
         ended: None,
     }
 }
@@ -161,13 +165,13 @@ fn read(path: &Path) -> (String, bool) {
     let mut cut = false;
     if let Ok(file) = File::open(path) {
         let longer = file.metadata().is_ok_and(|meta| meta.len() > READ_MAX);
-        // What could be read is shown; a transcript that is gone is an empty one.
+        // A missing transcript counts as empty; a broken one is shown as far as it was read.
         cut = file.take(READ_MAX).read_to_end(&mut bytes).is_err() || longer;
     }
     (String::from_utf8_lossy(&bytes).into_owned(), cut)
 }
 
-fn as_it_is(text: &str) -> Vec<TranscriptLine> {
+fn raw_lines(text: &str) -> Vec<TranscriptLine> {
     let other = |text: &str| TranscriptLine {
         kind: TranscriptLineKind::Other,
         text: text.to_owned(),
@@ -175,27 +179,28 @@ fn as_it_is(text: &str) -> Vec<TranscriptLine> {
     text.lines().map(other).collect()
 }
 
-/// Pieces of one saying are put together, and an answer that repeats it is left out.
-fn told(format: &str, text: &str) -> Vec<TranscriptLine> {
-    let read = known::reader(format);
+/// Parses events of an agent. Pieces of one text are joined, and an answer that repeats it is left
+/// out.
+fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
+    let read = registry::transcript_parser(format);
     let mut lines: Vec<TranscriptLine> = Vec::new();
-    let mut piecewise = false;
+    let mut in_pieces = false;
     for line in text.lines() {
         let Some(events) = read(line) else {
             push(&mut lines, TranscriptLineKind::Other, line);
-            piecewise = false;
+            in_pieces = false;
             continue;
         };
         for event in events {
-            let piece = matches!(event, AgentEvent::Wrote { .. });
-            let Some((kind, text)) = meaning(event) else {
+            let piece = matches!(event, AgentEvent::SaidPart { .. });
+            let Some((kind, text)) = describe_event(event) else {
                 continue;
             };
             match lines.last_mut() {
-                Some(last) if piece && piecewise => last.text.push_str(&findings::clean(&text)),
+                Some(last) if piece && in_pieces => last.text.push_str(&findings::clean(&text)),
                 _ => push(&mut lines, kind, &text),
             }
-            piecewise = piece;
+            in_pieces = piece;
         }
     }
     lines
@@ -211,28 +216,28 @@ fn push(lines: &mut Vec<TranscriptLine>, kind: TranscriptLineKind, text: &str) {
     }
 }
 
-fn meaning(event: AgentEvent) -> Option<(TranscriptLineKind, String)> {
+fn describe_event(event: AgentEvent) -> Option<(TranscriptLineKind, String)> {
     match event {
-        AgentEvent::Said { text } | AgentEvent::Wrote { text } | AgentEvent::Answered { text } => {
-            Some((TranscriptLineKind::Said, text))
-        }
-        AgentEvent::Used { tool, detail } => {
+        AgentEvent::Said { text }
+        | AgentEvent::SaidPart { text }
+        | AgentEvent::Answered { text } => Some((TranscriptLineKind::Said, text)),
+        AgentEvent::ToolUsed { tool, detail } => {
             Some((TranscriptLineKind::Tool, format!("{tool}: {detail}")))
         }
         AgentEvent::Denied { tool } => Some((TranscriptLineKind::Denied, tool)),
-        AgentEvent::Barred { message }
+        AgentEvent::ActionRequired { message }
         | AgentEvent::OverBudget { message }
         | AgentEvent::Failed { message } => Some((TranscriptLineKind::Error, message)),
         AgentEvent::OutOfQuota { .. } => {
             Some((TranscriptLineKind::Error, "out of quota".to_owned()))
         }
-        AgentEvent::Unconnected { why } => Some((
+        AgentEvent::McpUnavailable { why } => Some((
             TranscriptLineKind::Error,
             format!("without Countersign's tools: {why}"),
         )),
         AgentEvent::Started { .. }
         | AgentEvent::Spent { .. }
-        | AgentEvent::Turned { .. }
+        | AgentEvent::TurnCount { .. }
         | AgentEvent::Finished => None,
     }
 }
@@ -246,7 +251,7 @@ mod tests {
         let text = "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"Hel\",\"delta\":true}\n\
             {\"type\":\"message\",\"role\":\"assistant\",\"content\":\"lo\",\"delta\":true}\n\
             \u{1b}[31mred\u{1b}[0m\n";
-        let lines = told("gemini", text);
+        let lines = parse_lines("gemini", text);
         let shown: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(shown, ["Hello", "red"]);
     }

@@ -1,13 +1,13 @@
-//! A worker: several pairs of hands in one program, on any machine that reaches the server or the
-//! database. It takes up what is ready in its queues, keeps its leases alive, and is told to drain or to
-//! halt.
+//! A worker: several replicas in one process, on any machine that reaches the server or the
+//! database. It claims ready jobs of its queues, renews its leases, and ends when it is told to
+//! drain or to stop.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::coordinator::{Error, system_queues};
 use engine::log::LogErr;
-use engine::process::{StopSignal, adopt_orphans, sweep};
+use engine::process::{StopSignal, adopt_orphans, end_orphaned_runs};
 use engine::worker::name::replica_name;
 use engine::worker::permits::ProviderPermits;
 use engine::worker::{self, Shutdown, WorkerConfig};
@@ -20,53 +20,53 @@ use tokio::task::JoinSet;
 
 use super::project::{ProjectLoader, ProjectOptions};
 use super::projects::LoadedProjects;
-pub use super::projects::Reach;
+pub use super::projects::RepositoryAccess;
 use super::tasks::{queue_name, queues_of};
 use super::{App, service};
 use crate::failure::Failure;
 
-/// More hands than this are another worker's.
+/// Maximum number of replicas in one process.
 pub const REPLICAS_MAX: u16 = 64;
 
-/// The work that a worker is started for.
+/// Options of a worker process.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub name: String,
     pub replicas: u16,
     pub queues: WorkerQueues,
     pub labels: BTreeSet<String>,
-    /// How many jobs of a provider run at once.
-    pub shares: Vec<(String, usize)>,
-    pub reach: Reach,
-    pub asked: ProjectOptions,
+    /// Maximum number of concurrent jobs by provider.
+    pub provider_limits: Vec<(String, usize)>,
+    pub access: RepositoryAccess,
+    pub options: ProjectOptions,
 }
 
 /// The queues that a worker serves.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerQueues {
-    /// Queues of the loop: build, check, review, verify, merge.
+    /// Queues of the ticket loop: build, check, review, verify, merge.
     pub of_loop: Vec<Queue>,
-    /// Queues of tasks, by the name of the agent that they are for.
+    /// Queues of tasks; each has the name of the agent that it is for.
     pub of_tasks: Vec<Queue>,
 }
 
 impl WorkerQueues {
-    /// All that these words name; the whole loop where there are no words.
-    pub fn named(words: &[String]) -> Result<Self, Failure> {
-        let known = Queue::OF_LOOP.into_iter();
-        let known = known.filter(|queue| *queue != Queue::Tell);
+    /// Reads queue names; an empty list means the whole ticket loop.
+    pub fn parse(words: &[String]) -> Result<Self, Failure> {
+        let loop_queues = Queue::OF_LOOP.into_iter();
+        let loop_queues = loop_queues.filter(|queue| *queue != Queue::Tell);
         if words.is_empty() {
-            let of_loop = known.collect();
+            let of_loop = loop_queues.collect();
             return Ok(Self {
                 of_loop,
                 ..Self::default()
             });
         }
-        let known: Vec<Queue> = known.collect();
+        let loop_queues: Vec<Queue> = loop_queues.collect();
         let mut queues = Self::default();
         for word in words {
             let queue = Queue::from(word);
-            if known.contains(&queue) {
+            if loop_queues.contains(&queue) {
                 queues.of_loop.push(queue);
             } else {
                 queues.of_tasks.push(queue_name(word)?.into());
@@ -80,12 +80,13 @@ impl WorkerQueues {
         queues.map(Queue::name).collect()
     }
 
-    /// The task queues of one replica: `engineer-1` has what is for `engineer`, and what is for itself.
+    /// Returns the task queues of one replica: `engineer-1` serves the queue `engineer` and its
+    /// own.
     fn of_replica(&self, name: &str) -> Vec<Queue> {
-        let own = queues_of(name);
+        let own_queues = queues_of(name);
         let mut queues = self.of_tasks.clone();
-        if own.iter().any(|queue| queues.contains(queue)) {
-            queues.extend(own);
+        if own_queues.iter().any(|queue| queues.contains(queue)) {
+            queues.extend(own_queues);
         }
         queues.sort_unstable();
         queues.dedup();
@@ -93,70 +94,75 @@ impl WorkerQueues {
     }
 }
 
-/// Everything a worker works with: no store where its tickets are on a server.
+/// Project loader and store of a worker. There is no store if the tickets are on a server.
 #[derive(Clone, Debug)]
-pub struct Workplace {
+pub struct WorkerContext {
     pub loader: ProjectLoader,
-    /// The store of this machine, whose leases and news are looked after beside the work.
-    pub office: Option<App>,
+    /// Local app, if there is one: its lost leases and dependent tickets are maintained during the
+    /// work.
+    pub app: Option<App>,
 }
 
-impl Workplace {
-    pub fn of(office: App) -> Self {
+impl WorkerContext {
+    pub fn of(app: App) -> Self {
         Self {
-            loader: ProjectLoader::of(&office),
-            office: Some(office),
+            loader: ProjectLoader::of(&app),
+            app: Some(app),
         }
     }
 }
 
-/// Works until it is told to drain, and is over when nothing runs any more.
-pub async fn work(
-    place: &Workplace,
-    wanted: WorkerOptions,
+/// Works until it is told to drain, and returns when no job runs any more.
+pub async fn run(
+    workplace: &WorkerContext,
+    options: WorkerOptions,
     shutdown: Shutdown,
     complaints: Sender<String>,
 ) -> Result<(), Failure> {
-    adopt_orphans()
-        .map_err(|error| Failure::error(format!("orphans cannot be adopted: {error}")))?;
-    sweep(&place.loader.surroundings.data_dir)
+    adopt_orphans().map_err(|error| {
+        Failure::error(format!(
+            "cannot become the parent of orphaned processes: {error}"
+        ))
+    })?;
+    end_orphaned_runs(&workplace.loader.environment.data_dir)
         .await
         .map_err(Failure::error)?;
-    let permits = ProviderPermits::new(wanted.shares.clone());
+    let permits = ProviderPermits::new(options.provider_limits.clone());
     let mut replicas = JoinSet::new();
-    for number in 1..=wanted.replicas {
-        let name = format!("{}-{number}", wanted.name);
+    for number in 1..=options.replicas {
+        let name = format!("{}-{number}", options.name);
         let config = WorkerConfig {
-            tasks: wanted.queues.of_replica(&name),
-            labels: Some(wanted.labels.clone()),
+            tasks: options.queues.of_replica(&name),
+            labels: Some(options.labels.clone()),
             permits: permits.clone(),
-            ..WorkerConfig::replica(&name, wanted.queues.of_loop.clone())
+            ..WorkerConfig::replica(&name, options.queues.of_loop.clone())
         };
-        let asked = ProjectOptions {
-            roles: Some(roles(&config)),
-            // Nothing of a task lands.
+        let project_options = ProjectOptions {
+            roles: Some(roles_of(&config)),
+            // Tasks have no merge, so their commits stay on a branch.
             land: config.queues.is_empty().then_some(Land::Branch),
-            ..wanted.asked.clone()
+            ..options.options.clone()
         };
-        let projects = LoadedProjects::new(&config.holder, place.loader.clone(), asked)
-            .reaching(wanted.reach.clone(), complaints.clone());
-        let (loader, shutdown) = (place.loader.clone(), shutdown.clone());
+        let projects =
+            LoadedProjects::new(&config.holder, workplace.loader.clone(), project_options)
+                .with_access(options.access.clone(), complaints.clone());
+        let (loader, shutdown) = (workplace.loader.clone(), shutdown.clone());
         replicas.spawn(async move {
             let coordinator = Arc::clone(&loader.coordinator);
             tokio::select! {
                 ended = worker::run(coordinator, &projects, &config, shutdown) => ended.map(drop),
-                () = show_life(&loader, &config) => Ok(()),
+                () = send_heartbeats(&loader, &config) => Ok(()),
             }
         });
     }
     while let Some(ended) = replicas.join_next().await {
-        ended.map_err(|error| Failure::error(format!("a worker broke: {error}")))??;
+        ended.map_err(|error| Failure::error(format!("a worker replica crashed: {error}")))??;
     }
     Ok(())
 }
 
-/// The roles of the agents that these queues need.
-fn roles(config: &WorkerConfig) -> Vec<Role> {
+/// Returns the agent roles that these queues need.
+fn roles_of(config: &WorkerConfig) -> Vec<Role> {
     let roles = [
         (Queue::Build, Role::Builder),
         (Queue::Review, Role::Reviewer),
@@ -172,22 +178,22 @@ fn roles(config: &WorkerConfig) -> Vec<Role> {
     roles
 }
 
-/// Ends when it is told to stop, or when the server does not let us in any more. One that is away may
-/// come back.
-pub async fn stay_known(loader: &ProjectLoader, mut stop: StopSignal) -> Result<(), Failure> {
+/// Returns when it is told to stop, and fails when the server denies access, for example because
+/// the token was revoked. An unreachable server is no reason to end, because it may come back.
+pub async fn watch_access(loader: &ProjectLoader, mut stop: StopSignal) -> Result<(), Failure> {
     loop {
         if let Err(error @ Error::Denied { .. }) = loader.coordinator.now().await {
             return Err(error.into());
         }
         tokio::select! {
-            () = tokio::time::sleep(service::ROUND) => {}
-            () = stop.asked() => return Ok(()),
+            () = tokio::time::sleep(service::MAINTENANCE_INTERVAL) => {}
+            () = stop.requested() => return Ok(()),
         }
     }
 }
 
-/// Signs of life, for those who look who is there. It never ends by itself.
-async fn show_life(loader: &ProjectLoader, config: &WorkerConfig) {
+/// Sends heartbeats, so that the list of agents shows this worker. It never returns.
+async fn send_heartbeats(loader: &ProjectLoader, config: &WorkerConfig) {
     loop {
         let agent = Agent {
             name: config.name.clone(),
@@ -195,18 +201,18 @@ async fn show_life(loader: &ProjectLoader, config: &WorkerConfig) {
             seen_at: (loader.clock)(),
             body: json!({"queues": config.queues, "tasks": config.tasks, "labels": config.labels}),
         };
-        // A store that is away now is back at another round.
+        // An unreachable store may be back at the next heartbeat.
         let beat = loader.coordinator.heartbeat(agent).await;
         beat.log_err("record a sign of life");
-        tokio::time::sleep(service::ROUND).await;
+        tokio::time::sleep(service::MAINTENANCE_INTERVAL).await;
     }
 }
 
-/// The server's own workers: checks and merges, and no agent that is paid.
-pub async fn keep_house(office: &App, workers: u16, shutdown: Shutdown) {
-    let loader = ProjectLoader::of(office);
-    let asked = ProjectOptions::of_the_house();
-    let projects = LoadedProjects::new(&replica_name("house"), loader.clone(), asked);
+/// Runs the server's own workers: they check and merge, and start no agent.
+pub async fn run_system_worker(app: &App, workers: u16, shutdown: Shutdown) {
+    let loader = ProjectLoader::of(app);
+    let options = ProjectOptions::without_agents();
+    let projects = LoadedProjects::new(&replica_name("house"), loader.clone(), options);
     let projects = Arc::new(projects);
     let mut working = JoinSet::new();
     for number in 1..=workers {
@@ -215,7 +221,7 @@ pub async fn keep_house(office: &App, workers: u16, shutdown: Shutdown) {
         let projects = Arc::clone(&projects);
         working.spawn(async move {
             let ended = worker::run(coordinator, &*projects, &config, shutdown).await;
-            ended.log_err("end a worker of the server in order");
+            ended.log_err("run a worker of the server");
         });
     }
     working.join_all().await;

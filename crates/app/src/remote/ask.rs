@@ -1,4 +1,4 @@
-//! A question put to a server: written as its path, query and body, and its answer read.
+//! Sends a question to a server as path, query and body, and reads the answer.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,9 @@ use crate::failure::{ExitKind, Failure};
 use crate::operations::questions::{Method, Question};
 
 impl RemoteServer {
+    /// Sends a question and returns its answer, or the error that the server describes.
     pub async fn ask<Q: Question>(&self, question: &Q) -> Result<Q::Answer, Failure> {
-        let (path, body) = written(question)?;
+        let (path, body) = encode_question(question)?;
         let verb = match Q::METHOD {
             Method::Get => Verb::GET,
             Method::Post => Verb::POST,
@@ -22,29 +23,31 @@ impl RemoteServer {
         let headers = [("content-type", "application/json")];
         let response = self.send(verb, &path, &headers, body).await?;
         let status = response.status();
-        let body = self.whole(response).await?;
+        let body = self.read_body(response).await?;
         if !status.is_success() {
-            return Err(self.refused(status, &body));
+            return Err(self.refusal_error(status, &body));
         }
         serde_json::from_slice(&body).map_err(|error| {
             Failure::error(format!(
                 "the answer of {} is not understood: {error}",
-                self.place.url
+                self.address.url
             ))
-            .hint("it may be another version: compare `countersign --version` there and here")
+            .hint(
+                "the server may be another version: compare `countersign --version` there and here",
+            )
         })
     }
 
-    fn refused(&self, status: StatusCode, body: &Bytes) -> Failure {
+    fn refusal_error(&self, status: StatusCode, body: &Bytes) -> Failure {
         let Ok(problem) = serde_json::from_slice::<ApiProblem>(body) else {
-            let url = &self.place.url;
-            return Failure::error(format!("{url} answered {status}, and does not say why"))
-                .hint("see that it is Countersign that listens there");
+            let url = &self.address.url;
+            return Failure::error(format!("{url} answered {status} without a reason"))
+                .hint("check that a Countersign server listens there");
         };
         let exit = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ExitKind::Refused,
             StatusCode::TOO_MANY_REQUESTS => ExitKind::Store,
-            _ => ExitKind::of(problem.exit).unwrap_or(ExitKind::Error),
+            _ => ExitKind::from_code(problem.exit).unwrap_or(ExitKind::Error),
         };
         Failure {
             hints: problem.hints,
@@ -62,8 +65,8 @@ struct ApiProblem {
     exit: u8,
 }
 
-/// Where it is asked, and what is sent.
-fn written<Q: Question>(question: &Q) -> Result<(String, Vec<u8>), Failure> {
+/// Builds the path with its query, and the body, of a question.
+fn encode_question<Q: Question>(question: &Q) -> Result<(String, Vec<u8>), Failure> {
     let fields = match serde_json::to_value(question).map_err(Failure::error)? {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -75,7 +78,7 @@ fn written<Q: Question>(question: &Q) -> Result<(String, Vec<u8>), Failure> {
             .strip_prefix('{')
             .and_then(|part| part.strip_suffix('}'));
         let text = match name {
-            Some(name) => encoded(&plain(&rest.remove(name).unwrap_or_default())),
+            Some(name) => percent_encode(&plain_value(&rest.remove(name).unwrap_or_default())),
             None => part.to_owned(),
         };
         let _ = write!(path, "/{text}");
@@ -84,22 +87,26 @@ fn written<Q: Question>(question: &Q) -> Result<(String, Vec<u8>), Failure> {
         let body = serde_json::to_vec(&rest).map_err(Failure::error)?;
         return Ok((path, body));
     }
-    let said = rest.iter().filter(|(_, value)| !value.is_null());
-    for (at, (name, value)) in said.enumerate() {
-        let mark = if at == 0 { '?' } else { '&' };
-        let _ = write!(path, "{mark}{name}={}", encoded(&plain(value)));
+    let parameters = rest.iter().filter(|(_, value)| !value.is_null());
+    for (at, (name, value)) in parameters.enumerate() {
+        let separator = if at == 0 { '?' } else { '&' };
+        let _ = write!(
+            path,
+            "{separator}{name}={}",
+            percent_encode(&plain_value(value))
+        );
     }
     Ok((path, Vec::new()))
 }
 
-fn plain(value: &Value) -> String {
+fn plain_value(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// As it may stand in a path or a query.
-fn encoded(text: &str) -> String {
+/// Percent-encodes a text for a path or a query.
+fn percent_encode(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -126,7 +133,7 @@ mod tests {
             after: None,
             limit: Some(7),
         };
-        let (path, body) = written(&list).unwrap();
+        let (path, body) = encode_question(&list).unwrap();
         assert_eq!(path, "/api/v1/tickets?stage=done%2Cfailed&limit=7");
         assert!(body.is_empty());
         let waive = WaiveFinding {
@@ -134,7 +141,7 @@ mod tests {
             finding: "F1".to_owned(),
             why: "ours".to_owned(),
         };
-        let (path, body) = written(&waive).unwrap();
+        let (path, body) = encode_question(&waive).unwrap();
         assert_eq!(path, "/api/v1/tickets/a%20b%2Fc/findings/F1/waive");
         assert_eq!(body, br#"{"why":"ours"}"#);
     }

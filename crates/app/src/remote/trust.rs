@@ -1,4 +1,4 @@
-//! Whom we believe that a server is who it says.
+//! Verifies the certificates of servers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use crate::failure::Failure;
 use crate::settings::read_bounded;
 use crate::settings::server::ServerTrust;
 
-pub fn config(trust: &ServerTrust) -> Result<ClientConfig, Failure> {
+/// Builds the TLS configuration for a trust rule.
+pub fn client_config(trust: &ServerTrust) -> Result<ClientConfig, Failure> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(Failure::error)?;
     let config = match trust {
-        ServerTrust::Only(fingerprint) => {
+        ServerTrust::Pinned(fingerprint) => {
             let verifier = PinnedCertificate {
                 fingerprint: fingerprint.clone(),
                 provider,
@@ -35,7 +36,7 @@ pub fn config(trust: &ServerTrust) -> Result<ClientConfig, Failure> {
         }
         ServerTrust::Authorities(more) => {
             let mut roots = RootCertStore::empty();
-            // A machine that trusts nobody is no error: the file may say whom.
+            // A machine without root certificates is no error: the configured file may have them.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             for certificate in more.iter().map(|path| certificates(path)) {
                 roots.add_parsable_certificates(certificate?);
@@ -46,8 +47,8 @@ pub fn config(trust: &ServerTrust) -> Result<ClientConfig, Failure> {
     Ok(config.with_no_client_auth())
 }
 
-/// One certificate and no other, whatever name it is for and whoever signed it: its owner told us
-/// which it is. That the server has its key is proven as ever.
+/// Accepts exactly one certificate, by its fingerprint, for any name and any signer. The signature
+/// checks below still prove that the server has its key.
 #[derive(Debug)]
 struct PinnedCertificate {
     fingerprint: String,
@@ -63,11 +64,11 @@ impl ServerCertVerifier for PinnedCertificate {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if engine::hash::whole(end_entity) == self.fingerprint {
+        if engine::hash::sha256(end_entity) == self.fingerprint {
             return Ok(ServerCertVerified::assertion());
         }
-        let other = CertificateError::ApplicationVerificationFailure;
-        Err(Error::InvalidCertificate(other))
+        let mismatch = CertificateError::ApplicationVerificationFailure;
+        Err(Error::InvalidCertificate(mismatch))
     }
 
     fn verify_tls12_signature(
@@ -76,8 +77,8 @@ impl ServerCertVerifier for PinnedCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, known)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -86,8 +87,8 @@ impl ServerCertVerifier for PinnedCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, known)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -97,17 +98,17 @@ impl ServerCertVerifier for PinnedCertificate {
     }
 }
 
-/// The longest file of certificates or keys that is read.
+/// Maximum size of a file with certificates or keys.
 pub const CERTIFICATE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Reads a PEM file of certificates: the server's own, or those that are trusted.
+/// Reads a PEM file of certificates: a server's own, or trusted ones.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let text = read_bounded(path, "the certificate", CERTIFICATE_BYTES_MAX)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match found {
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match parsed {
         Ok(chain) if !chain.is_empty() => Ok(chain),
         Ok(_) => Err(format!("{} holds no certificate", path.display())),
-        Err(error) => Err(format!("{} is no certificate: {error}", path.display())),
+        Err(error) => Err(format!("{} is not a certificate: {error}", path.display())),
     }
-    .map_err(|why| Failure::usage(why).hint("it is wanted as PEM: -----BEGIN CERTIFICATE-----"))
+    .map_err(|why| Failure::usage(why).hint("the file must be PEM: -----BEGIN CERTIFICATE-----"))
 }

@@ -1,5 +1,5 @@
-//! A worker whose tickets are on a server: the transport of its calls, and what must be so before it
-//! begins.
+//! A worker whose tickets are on a server: the transport of its calls, and the preconditions of its
+//! start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use hyper::Method;
 use super::{RemoteServer, ServerUnreachable};
 use crate::failure::Failure;
 use crate::operations::project::ProjectLoader;
-use crate::operations::workers::Workplace;
+use crate::operations::workers::WorkerContext;
 use crate::operations::{data_dir, service};
 use crate::settings::Environment;
 
 #[async_trait]
 impl Transport for RemoteServer {
     fn url(&self) -> &str {
-        &self.place.url
+        &self.address.url
     }
 
     async fn post(
@@ -28,46 +28,47 @@ impl Transport for RemoteServer {
         within: Duration,
     ) -> Result<(u16, Vec<u8>), TransportError> {
         let headers = [("content-type", "application/json")];
-        let answered = async {
+        let exchange = async {
             let response = self.send(Method::POST, PATH, &headers, body).await?;
             let status = response.status().as_u16();
-            Ok::<_, ServerUnreachable>((status, self.whole(response).await?.to_vec()))
+            Ok::<_, ServerUnreachable>((status, self.read_body(response).await?.to_vec()))
         };
-        match tokio::time::timeout(within, answered).await {
-            Ok(answered) => {
-                answered.map_err(|ServerUnreachable { why, unsent }| TransportError { why, unsent })
+        match tokio::time::timeout(within, exchange).await {
+            Ok(result) => {
+                result.map_err(|ServerUnreachable { why, unsent }| TransportError { why, unsent })
             }
             Err(_) => Err(TransportError {
-                why: format!("the server at {} does not answer", self.place.url),
+                why: format!("the server at {} does not answer", self.address.url),
                 unsent: false,
             }),
         }
     }
 }
 
-/// For a worker with this server's token; one that is not let in hears so at once.
+/// Prepares a worker with this server's token. A token without access fails here, not at the first
+/// job.
 pub async fn workplace(
     server: RemoteServer,
-    surroundings: Environment,
-) -> Result<Workplace, Failure> {
-    must_be_the_only_store(&surroundings)?;
-    must_be_our_own(&surroundings)?;
-    data_dir::prepare(&surroundings.data_dir)?;
-    let data_dir = surroundings.data_dir.clone();
+    environment: Environment,
+) -> Result<WorkerContext, Failure> {
+    require_single_store(&environment)?;
+    require_own_data_dir(&environment)?;
+    data_dir::prepare(&environment.data_dir)?;
+    let data_dir = environment.data_dir.clone();
     let coordinator = HttpCoordinator::new(Arc::new(server), data_dir);
-    coordinator.now().await.map_err(not_let_in)?;
-    Ok(Workplace {
+    coordinator.now().await.map_err(access_error)?;
+    Ok(WorkerContext {
         loader: ProjectLoader {
             coordinator: Arc::new(coordinator),
             clock: engine::clock::now,
-            witness: None,
-            surroundings,
+            listener: None,
+            environment,
         },
-        office: None,
+        app: None,
     })
 }
 
-fn not_let_in(error: Error) -> Failure {
+fn access_error(error: Error) -> Failure {
     match error {
         Error::Store(store::Error::Unreachable(why)) => {
             ServerUnreachable { why, unsent: true }.into()
@@ -76,27 +77,28 @@ fn not_let_in(error: Error) -> Failure {
     }
 }
 
-/// The server keeps what we send it where its own files are; they must not be ours.
-fn must_be_our_own(surroundings: &Environment) -> Result<(), Failure> {
-    if service::running(surroundings).is_none() {
+/// Refuses to share the data directory with a running server: the server stores uploaded files
+/// there, under the paths that the worker uses.
+fn require_own_data_dir(environment: &Environment) -> Result<(), Failure> {
+    if service::running_server(environment).is_none() {
         return Ok(());
     }
-    let data = surroundings.data_dir.display();
+    let data = environment.data_dir.display();
     Err(
         Failure::usage(format!("a server runs on the data directory {data}"))
             .hint("give the worker one of its own with --data-dir DIR")
-            .hint("or leave the server out: on its own machine a worker uses its store"),
+            .hint("or leave out --server: this worker can then use the store directly"),
     )
 }
 
-/// A named database counts, unless a server is named for this call.
-fn must_be_the_only_store(surroundings: &Environment) -> Result<(), Failure> {
-    let by_flag = surroundings.origins.database == "flag";
-    if surroundings.database.is_none() || (surroundings.server.by_flag && !by_flag) {
+/// Refuses a database next to a server. A configured database counts, unless `--server` was given.
+fn require_single_store(environment: &Environment) -> Result<(), Failure> {
+    let by_flag = environment.origins.database == "flag";
+    if environment.database.is_none() || (environment.server.by_flag && !by_flag) {
         return Ok(());
     }
-    Err(
-        Failure::usage("a database and a server are named, and a worker has its tickets from one")
-            .hint("say `--server none` for the database, or leave the database out"),
+    Err(Failure::usage(
+        "both a database and a server are configured; a worker uses only one of them",
     )
+    .hint("pass `--server none` to use the database, or remove the database"))
 }

@@ -1,32 +1,34 @@
-//! What a project is made of, told from the files at its top: its language, the commands that test
-//! and lint it, and what makes a fresh checkout usable. Only looks; runs nothing.
+//! Detects a project's languages, its test and lint commands, and the setup of a fresh checkout
+//! from the files in its top directory. It only reads; it runs nothing.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-/// A larger manifest is read by nobody.
+/// Maximum size of a manifest that is read.
 const BYTES_MAX: usize = 1024 * 1024;
 
+/// Facts that were detected about a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DetectedProject {
-    /// The language and the file that says so.
+    /// Each language, and the file that shows it.
     pub languages: Vec<(String, String)>,
     /// Name and command of each check.
     pub checks: Vec<(String, String)>,
-    /// What a fresh checkout needs, and what is worth keeping of it.
+    /// Command that prepares a fresh checkout.
     pub setup: Option<String>,
+    /// Directories to keep between runs.
     pub caches: Vec<String>,
 }
 
-/// Looks at the top of the project.
+/// Detects the project in a directory.
 pub fn detect(root: &Path) -> DetectedProject {
-    let mut found = DetectedProject::default();
+    let mut project = DetectedProject::default();
     let top = ProjectRoot(root);
-    for look in [rust, node, python, go, others, recipes] {
-        look(&top, &mut found);
+    for detector in [rust, node, python, go, other_languages, recipe_checks] {
+        detector(&top, &mut project);
     }
-    found
+    project
 }
 
 struct ProjectRoot<'a>(&'a Path);
@@ -41,7 +43,7 @@ impl ProjectRoot<'_> {
         found.map(|name| (*name).to_owned())
     }
 
-    /// The text of a file; empty where there is none.
+    /// Returns the text of a file; empty if there is none.
     fn text(&self, name: &str) -> String {
         let bytes = super::read_bounded(&self.0.join(name), "the manifest", BYTES_MAX);
         bytes.map_or_else(
@@ -56,7 +58,8 @@ impl DetectedProject {
         self.languages.push((name.to_owned(), file.to_owned()));
     }
 
-    /// The first command for a name stays: the language's own goes before a recipe's.
+    /// Adds a check. The first command for a name stays, so a language's own command wins over a
+    /// recipe.
     fn check(&mut self, name: &str, command: impl Into<String>) {
         if !self.checks.iter().any(|(known, _)| known == name) {
             self.checks.push((name.to_owned(), command.into()));
@@ -174,7 +177,7 @@ fn go(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     }
 }
 
-/// Language, files of which one must be there, test.
+/// Other languages: name, files of which one must exist, and test command.
 const OTHERS: &[(&str, &[&str], &str)] = &[
     ("Deno", &["deno.json", "deno.jsonc"], "deno test"),
     ("Java or Kotlin", &["gradlew"], "./gradlew test"),
@@ -194,7 +197,7 @@ const OTHERS: &[(&str, &[&str], &str)] = &[
     ("Scala", &["build.sbt"], "sbt test"),
 ];
 
-fn others(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
+fn other_languages(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     for (language, files, test) in OTHERS {
         if let Some(file) = top.first(files) {
             found.language(language, &file);
@@ -203,8 +206,8 @@ fn others(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     }
 }
 
-/// What a Makefile or a justfile offers, where the language did not say.
-fn recipes(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
+/// Adds recipes of a Makefile or a justfile for checks that no language has added.
+fn recipe_checks(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     for (file, runner) in [
         ("Makefile", "make"),
         ("justfile", "just"),

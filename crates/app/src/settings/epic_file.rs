@@ -1,39 +1,38 @@
-//! Epic files, and tickets in other systems' forms: 002's epic YAML and epic-state.json, 001's
-//! task files, 004's stories.
-
-use std::collections::BTreeSet;
+//! Reads epic files, and tickets in the formats of other systems: epic YAML, epic state
+//! (`epic-state.json`), task files, and story files.
 
 use flow::TicketId;
-use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext};
+use flow::ticket::{Spec, TicketContext};
 use serde_json::{Map, Value};
 
+use super::ticket_fields::{TicketFields, sentence};
 use super::ticket_file::{self, TicketRequest, id_for};
 use crate::failure::Failure;
 
-/// A longer file is no epic.
+/// Maximum size of an epic file.
 pub const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Tickets that belong together, as a file asks for them.
+/// Tickets of one epic file.
 #[derive(Clone, Debug)]
 pub struct EpicFile {
     pub id: String,
     pub title: String,
-    /// Nobody signs the whole at its end.
+    /// True if no person has to sign the whole at the end.
     pub no_gate: bool,
     pub base: Option<String>,
     pub tickets: Vec<(TicketId, Spec)>,
-    /// Left out, and why.
+    /// Tickets that were left out, with the reason.
     pub remarks: Vec<String>,
-    /// The file as it was, unknown fields and all.
+    /// The file with all its fields, known or not.
     pub raw: Value,
 }
 
-/// Reads an epic; `None` where the file is one ticket, or nothing that we know, and no epic.
+/// Reads an epic; `None` if the file is a single ticket or in no known format.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Option<EpicFile>, Failure> {
     let raw = match value(name, bytes) {
         Ok(Some(raw)) => raw,
-        Err(failure) if claims_to_be(bytes) => return Err(failure),
-        // Whoever reads tickets says better what is wrong with one.
+        Err(failure) if looks_like_epic(bytes) => return Err(failure),
+        // The reader of tickets has better messages for a broken ticket.
         Ok(None) | Err(_) => return Ok(None),
     };
     match raw.get("tickets").or_else(|| raw.get("stories")) {
@@ -43,13 +42,13 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Option<EpicFile>, Failure> {
     }
 }
 
-fn claims_to_be(bytes: &[u8]) -> bool {
+fn looks_like_epic(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map(|line| line.trim_start_matches([' ', '"']));
     lines.any(|line| line.starts_with("tickets"))
 }
 
-/// Tickets of any known form in one file.
+/// Reads the tickets of a file in any known format.
 pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
     if let Some(epic) = read(name, bytes)? {
         return Ok(epic);
@@ -58,14 +57,14 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
         && let Some(Value::Object(fields)) = value(name, bytes)?
     {
         let (id, spec) = task(name, &fields)?;
-        return Ok(single(id, spec, Value::Object(fields)));
+        return Ok(single_ticket(id, spec, Value::Object(fields)));
     }
     let TicketRequest { id, spec } = ticket_file::read(name, bytes)?;
     let (id, spec) = story(id, spec);
-    Ok(single(id, spec, Value::Null))
+    Ok(single_ticket(id, spec, Value::Null))
 }
 
-fn single(id: TicketId, spec: Spec, raw: Value) -> EpicFile {
+fn single_ticket(id: TicketId, spec: Spec, raw: Value) -> EpicFile {
     EpicFile {
         id: spec.context.epic.clone().unwrap_or_default(),
         title: String::new(),
@@ -81,7 +80,7 @@ fn is_json(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(".json")
 }
 
-/// The file as data, where it is YAML or JSON.
+/// Parses the file if it is YAML or JSON.
 fn value(name: &str, bytes: &[u8]) -> Result<Option<Value>, Failure> {
     let structured = [".yaml", ".yml", ".json"]
         .iter()
@@ -117,16 +116,16 @@ fn epic(name: &str, raw: &Value, list: &[Value]) -> Result<EpicFile, Failure> {
         .unwrap_or(name)
         .to_owned();
     let id = text(raw, &["id", "key"]).map_or_else(|| id_for(&title).to_string(), str::to_owned);
-    let demands = demands(raw);
+    let requirements = coordination_sentences(raw);
     let base = text(raw, &["base", "base_branch"]).map(str::to_owned);
     let mut tickets = Vec::with_capacity(list.len());
-    for (at, one) in list.iter().enumerate() {
-        let named = format!("{name}: ticket {}", at + 1);
-        let (ticket, mut spec) = entry(&named, one)?;
+    for (index, item) in list.iter().enumerate() {
+        let place = format!("{name}: ticket {}", index + 1);
+        let (ticket, mut spec) = entry(&place, item)?;
         spec.context.epic = Some(id.clone());
         spec.context.base_branch = spec.context.base_branch.or_else(|| base.clone());
-        let own = std::mem::take(&mut spec.context.coordination);
-        spec.context.coordination = demands.iter().cloned().chain(own).collect();
+        let of_ticket = std::mem::take(&mut spec.context.coordination);
+        spec.context.coordination = requirements.iter().cloned().chain(of_ticket).collect();
         tickets.push((ticket, spec));
     }
     if tickets.is_empty() {
@@ -144,110 +143,54 @@ fn epic(name: &str, raw: &Value, list: &[Value]) -> Result<EpicFile, Failure> {
     })
 }
 
-fn ticket_id(name: &str, word: &str) -> Result<TicketId, Failure> {
-    TicketId::new(word).map_err(|bad| Failure::usage(format!("{name}: {bad}")))
-}
-
-/// One ticket of an epic.
-fn entry(name: &str, one: &Value) -> Result<(TicketId, Spec), Failure> {
-    if let Some(title) = one.as_str() {
+/// Reads one ticket of an epic.
+fn entry(name: &str, item: &Value) -> Result<(TicketId, Spec), Failure> {
+    if let Some(title) = item.as_str() {
         let spec = Spec {
             title: title.to_owned(),
             ..Spec::default()
         };
         return Ok((id_for(title), spec));
     }
-    let Value::Object(fields) = one else {
+    let Value::Object(fields) = item else {
         return Err(Failure::usage(format!(
-            "{name} is neither a sentence nor a table"
+            "{name} must be a sentence or a table"
         )));
     };
     task(name, fields)
 }
 
-/// The fields that a task (001), a ticket (002) or ours may have; the rest is kept.
+/// Reads a ticket from the fields of a task file, an epic's ticket or our own format. Unknown
+/// fields are stored with it.
 fn task(name: &str, fields: &Map<String, Value>) -> Result<(TicketId, Spec), Failure> {
-    let whole = Value::Object(fields.clone());
-    let title = text(&whole, &["title", "name", "summary", "id"]).map(findings::one_line);
-    let title = title
-        .ok_or_else(|| Failure::usage(format!("{name} has no title")).hint("give it `title: …`"))?;
-    let id = match text(&whole, &["id", "ticket_id", "key"]) {
-        Some(word) => ticket_id(name, word)?,
-        None => id_for(&title),
-    };
-    let list = |keys: &[&str]| -> Vec<String> {
-        let found = keys.iter().find_map(|key| fields.get(*key)?.as_array());
-        let words = found.into_iter().flatten().map(sentence);
-        words.filter(|word| !word.is_empty()).collect()
-    };
-    let depends_on: BTreeSet<TicketId> = list(&["depends_on", "dependencies"])
-        .iter()
-        .map(|word| ticket_id(name, word))
-        .collect::<Result<_, _>>()?;
-    let known = [
-        "id",
-        "ticket_id",
-        "key",
-        "title",
-        "name",
-        "summary",
-        "description",
-        "priority",
-        "depends_on",
-        "dependencies",
-        "acceptance",
-        "acceptance_criteria",
-        "type",
-        "kind",
-        "critical",
-        "protected",
-        "coordination",
-        "context",
-        "base",
-        "branch",
-    ];
-    let mut context = context(fields.get("context"));
-    context.coordination = list(&["coordination"]);
-    context.base_branch = text(&whole, &["base"]).map(str::to_owned);
-    context.branch = text(&whole, &["branch"])
-        .map(str::to_owned)
-        .or(context.branch);
-    let rest = fields
-        .iter()
-        .filter(|(key, _)| !known.contains(&key.as_str()));
-    context
-        .extra
-        .extend(rest.map(|(key, value)| (key.clone(), value.clone())));
-    let priority = fields.get("priority").and_then(Value::as_i64);
-    let spec = Spec {
-        title,
-        description: text(&whole, &["description"])
-            .unwrap_or_default()
-            .to_owned(),
-        acceptance: list(&["acceptance", "acceptance_criteria"]),
-        priority: priority
-            .and_then(|n| i32::try_from(n).ok())
-            .unwrap_or(PRIORITY_DEFAULT),
-        depends_on,
-        kind: text(&whole, &["type", "kind"]).map(str::to_owned),
-        critical: fields
-            .get("critical")
-            .and_then(Value::as_bool)
-            .unwrap_or_default(),
-        protected: list(&["protected"]),
-        context,
+    let (mut own, mut rest) = TicketFields::read_leniently(fields);
+    let title = own.title.take().or_else(|| own.id.clone());
+    own.title = title.as_deref().map(findings::one_line);
+    let mut inherited = context(rest.shift_remove("context").as_ref());
+    inherited.extra.extend(rest);
+    let TicketRequest { id, mut spec } = own.into_request(name)?;
+    let id = id.unwrap_or_else(|| id_for(&spec.title));
+    let stated = spec.context;
+    spec.context = TicketContext {
+        epic: stated.epic.or(inherited.epic),
+        branch: stated.branch.or(inherited.branch),
+        jira_key: stated.jira_key.or(inherited.jira_key),
+        github_repo: stated.github_repo.or(inherited.github_repo),
+        pr_number: stated.pr_number.or(inherited.pr_number),
+        extra: inherited.extra,
+        ..stated
     };
     Ok((id, spec))
 }
 
-/// 001's context; what we do not know of it is kept.
-fn context(given: Option<&Value>) -> TicketContext {
-    let Some(Value::Object(fields)) = given else {
+/// Reads the context of a task file; unknown fields are stored with it.
+fn context(value: Option<&Value>) -> TicketContext {
+    let Some(Value::Object(fields)) = value else {
         return TicketContext::default();
     };
-    let whole = Value::Object(fields.clone());
-    let own = |keys: &[&str]| text(&whole, keys).map(str::to_owned);
-    let known = [
+    let object = Value::Object(fields.clone());
+    let field = |keys: &[&str]| text(&object, keys).map(str::to_owned);
+    let known_fields = [
         "jira_key",
         "github_repo",
         "pr_number",
@@ -258,12 +201,12 @@ fn context(given: Option<&Value>) -> TicketContext {
     ];
     let rest = fields
         .iter()
-        .filter(|(key, _)| !known.contains(&key.as_str()));
+        .filter(|(key, _)| !known_fields.contains(&key.as_str()));
     TicketContext {
-        epic: own(&["epic_key", "epic"]),
-        branch: own(&["branch_name", "branch"]),
-        jira_key: own(&["jira_key"]),
-        github_repo: own(&["github_repo"]),
+        epic: field(&["epic_key", "epic"]),
+        branch: field(&["branch_name", "branch"]),
+        jira_key: field(&["jira_key"]),
+        github_repo: field(&["github_repo"]),
         pr_number: fields.get("pr_number").and_then(Value::as_u64),
         extra: rest
             .map(|(key, value)| (key.clone(), value.clone()))
@@ -272,19 +215,19 @@ fn context(given: Option<&Value>) -> TicketContext {
     }
 }
 
-/// 002's coordination requirements as sentences: each leaf with the words above it.
-fn demands(raw: &Value) -> Vec<String> {
-    let mut found = Vec::new();
+/// Turns the coordination requirements of an epic into sentences: each leaf with the keys above it.
+fn coordination_sentences(raw: &Value) -> Vec<String> {
+    let mut sentences = Vec::new();
     for key in ["coordination_requirements", "coordination"] {
         if let Some(value) = raw.get(key) {
-            flatten("", value, &mut found);
+            flatten("", value, &mut sentences);
         }
     }
-    found
+    sentences
 }
 
-fn flatten(above: &str, value: &Value, found: &mut Vec<String>) {
-    let below = |key: &str| {
+fn flatten(above: &str, value: &Value, sentences: &mut Vec<String>) {
+    let path_of = |key: &str| {
         let key = key.replace('_', " ");
         if above.is_empty() {
             key
@@ -293,45 +236,32 @@ fn flatten(above: &str, value: &Value, found: &mut Vec<String>) {
         }
     };
     match value {
-        Value::Array(items) => items.iter().for_each(|item| flatten(above, item, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| flatten(above, item, sentences)),
         Value::Object(fields)
             if fields
                 .values()
                 .any(|value| value.is_object() || value.is_array()) =>
         {
             for (key, value) in fields {
-                flatten(&below(key), value, found);
+                flatten(&path_of(key), value, sentences);
             }
         }
         Value::Null => {}
         Value::Object(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            let said = sentence(value);
+            let leaf = sentence(value);
             let text = if above.is_empty() {
-                said
+                leaf
             } else {
-                format!("{above}: {said}")
+                format!("{above}: {leaf}")
             };
-            found.push(findings::one_line(&text));
+            sentences.push(findings::one_line(&text));
         }
     }
 }
 
-fn sentence(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Object(fields) => {
-            let parts = fields
-                .iter()
-                .map(|(key, value)| format!("{} {}", key.replace('_', " "), sentence(value)));
-            parts.collect::<Vec<_>>().join(", ")
-        }
-        Value::Array(items) => items.iter().map(sentence).collect::<Vec<_>>().join(", "),
-        Value::Null => String::new(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-    }
-}
-
-/// 002's state file. What is completed there needs no ticket here, and nobody waits for it.
+/// Reads an epic state. A completed ticket is not added, and dependencies on it are dropped.
 fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<EpicFile, Failure> {
     let title = text(raw, &["title", "epic_name", "epic_id", "epic"])
         .unwrap_or(name)
@@ -344,7 +274,7 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
     for (key, state) in states {
         if completed(state) {
             remarks.push(format!(
-                "{key} is completed there; no ticket is made for it"
+                "{key} is already completed; no ticket is added for it"
             ));
             continue;
         }
@@ -370,16 +300,16 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
     })
 }
 
-/// 004's `# Story 1.2: Title`: its number is its id.
+/// Takes the id of a story file from its title: `# Story 1.2: Title`.
 fn story(id: Option<TicketId>, mut spec: Spec) -> (TicketId, Spec) {
-    let titled = spec
+    let numbered = spec
         .title
         .strip_prefix("Story ")
         .and_then(|rest| rest.split_once(':'));
-    let named = titled.and_then(|(number, title)| {
+    let parsed = numbered.and_then(|(number, title)| {
         Some((TicketId::new(number.trim()).ok()?, title.trim().to_owned()))
     });
-    if let Some((number, title)) = named.filter(|(_, title)| !title.is_empty()) {
+    if let Some((number, title)) = parsed.filter(|(_, title)| !title.is_empty()) {
         spec.title = title;
         return (id.unwrap_or(number), spec);
     }

@@ -4,63 +4,88 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow::Policy;
 use flow::policy::network::is_host;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::notify::{NotifySection, TARGETS_MAX};
-use super::trouble;
+use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
 
 pub const NAME: &str = "countersign.toml";
 pub const CHECK_SECS_DEFAULT: u64 = 900;
 
 /// The file as it is written.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ConfigFile {
+    /// The branch to build on and to land on. Detected if it is not named.
     base: Option<String>,
+    /// The agent that builds: claude, codex, gemini, …, a name from [agents], command:PROGRAM,
+    /// acp:PROGRAM.
     builder: Option<String>,
+    /// The agents that review; best of another model family than the builder.
     reviewer: Option<OneOrMany>,
+    /// The agent that verifies single findings; by default the reviewer's program in a new session.
     verifier: Option<String>,
+    /// Project rules, one sentence each. Every agent gets them.
     rules: Vec<String>,
+    /// Files of the base branch whose text is added to the briefs of a role; at most 16 KiB each.
     briefs: Briefs,
+    /// Model families of agents, for `other_family`.
     families: BTreeMap<String, String>,
+    /// Agents by names of your own.
     agents: BTreeMap<String, AgentSection>,
+    /// Commands that must succeed on the exact commit, by name.
     checks: BTreeMap<String, CheckSection>,
+    /// Preparation of a fresh checkout.
     setup: SetupSection,
+    /// Settings for workers on other machines.
     worker: WorkerSection,
+    /// A named policy to start from.
     preset: Option<String>,
+    /// Notifications; only in your own file, not in a project's.
     notify: Vec<NotifySection>,
+    /// The directory for task files, for serve; only in your own file.
     spool: SpoolSection,
+    /// Files of yours that agents and checks can read; only in your own file, not in a project's.
     sandbox: SandboxSection,
+    /// The rules of approval, and all limits.
     policy: Policy,
 }
 
-/// What the sandbox shows beside the usual.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Files that the sandbox shows in addition to the usual ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxSection {
-    /// Directories and files that every run may read: `~/x`, or absolute.
+    /// Files and directories that every run may read, in addition to the tools in your home: ~/sdk,
+    /// /srv/data.
     pub show: Vec<String>,
 }
 
 /// Files of the base branch whose text is added to the brief of a role.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Briefs {
+    /// For builders and tasks.
     pub builder: Option<String>,
+    /// For reviewers.
     pub reviewer: Option<String>,
+    /// For verifiers.
     pub verifier: Option<String>,
 }
 
 /// 001's directory, for `serve`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpoolSection {
+    /// The path of the directory.
     pub directory: Option<String>,
+    /// The path of its logs; by default inside it, or next to it if it is called .agent-
+    /// communication.
     pub logs: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "a reviewer is an agent, or a list of them: one for each seat"
@@ -79,7 +104,7 @@ impl OneOrMany {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "a check is a command, or { run = \"…\", timeout_secs = 60, parallel = true, coverage_min = 80 }"
@@ -96,8 +121,9 @@ enum CheckSection {
 }
 
 /// From 0 to 100.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "u8")]
+#[schemars(with = "u8", extend("maximum" = 100))]
 struct Percent(u8);
 
 impl TryFrom<u8> for Percent {
@@ -113,45 +139,52 @@ impl TryFrom<u8> for Percent {
 }
 
 /// How a fresh checkout becomes usable.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct SetupSection {
+    /// A command that runs on the base branch and in fresh checkouts.
     run: Option<String>,
+    /// The longest run of the command.
     timeout_secs: Option<u64>,
+    /// Directories that are kept between checkouts: `node_modules`, target, ~/.cargo.
     caches: Vec<String>,
 }
 
-/// What workers on other machines need to know of the project.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Settings for workers on other machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerSection {
-    /// Where they get the repository from and put results: an address, or `origin`.
+    /// The address where they fetch the repository and push results: https://…, ssh://…,
+    /// user@host:path, or origin.
     pub remote: Option<String>,
 }
 
 /// An agent as the project wants it: another name, model or place for one that is known, or a
 /// command of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentSection {
-    /// A known CLI's name, `command` or `acp`; the agent's own name where that is a known one.
+    /// The name of a known CLI, command or acp; by default the agent's own name, if it is a known
+    /// CLI.
     pub adapter: Option<String>,
+    /// The model to use.
     pub model: Option<String>,
-    /// Given to a known CLI after ours.
+    /// Arguments after ours.
     pub args: Vec<String>,
-    /// The program and what goes before all other arguments.
+    /// The program, with its first arguments.
     pub command: Option<String>,
-    /// Variables that are passed on, beside the CLI's own.
+    /// Variables that are passed to it, in addition to the CLI's own.
     pub env: Vec<String>,
-    /// Files below the home that are lent to it, beside the CLI's own.
+    /// Files below your home that it can read, in addition to the CLI's own.
     pub files: Vec<String>,
-    /// Hosts that it may reach where the network is held to its provider, instead of the CLI's own.
+    /// Hosts that it can reach while its network is limited to its provider, instead of the known
+    /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
 }
 
 impl AgentSection {
-    /// What is wrong with it, as it is called.
+    /// Returns the fault of the section, if it has one.
     pub fn problem(&self, name: &str) -> Option<String> {
         let mut hosts = self.hosts.iter().flatten();
         let bad = hosts.find(|host| !is_host(host))?;
@@ -173,7 +206,7 @@ pub struct CheckSettings {
     pub coverage_min: Option<u8>,
 }
 
-/// What a project says, with every default filled in.
+/// The settings of a project, with every default filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectSettings {
     pub base: Option<String>,
@@ -189,15 +222,15 @@ pub struct ProjectSettings {
     pub checks: Vec<CheckSettings>,
     pub setup: SetupSettings,
     pub worker: WorkerSection,
-    /// Who is told of what happens, and where 001's directory is. The user's own file alone may say.
+    /// Notification targets and the spool directory. Only the user's own file may set them.
     pub notify: Vec<NotifySection>,
     pub spool: SpoolSection,
-    /// What the person lets every run read. The user's own file alone may say.
+    /// Files that every run may read. Only the user's own file may set them.
     pub sandbox: SandboxSection,
     pub policy: Policy,
 }
 
-/// What makes a fresh checkout usable: a command, and directories that are worth keeping.
+/// Preparation of a fresh checkout: a command, and directories that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetupSettings {
     pub command: Option<CheckSettings>,
@@ -206,20 +239,24 @@ pub struct SetupSettings {
 
 /// Reads the file; `name` is what the messages call it.
 pub fn read(name: &str, text: &str) -> Result<ProjectSettings, Failure> {
-    let mut problems = trouble::find(text).into_iter();
+    let mut problems = config_problems::find_problems(text).into_iter();
     if let Some(first) = problems.next() {
-        let mut failure = Failure::usage(first.told(name));
+        let mut failure = Failure::usage(first.display_with_name(name));
         failure.hints = first.hint.into_iter().collect();
-        failure.hints.extend(problems.map(|other| other.told(name)));
+        failure
+            .hints
+            .extend(problems.map(|other| other.display_with_name(name)));
         return Err(failure.hint("docs/policy.md lists every key with its default"));
     }
-    of_table(name, table(name, text)?)
+    from_table(name, table(name, text)?)
 }
 
-/// The file as a table, where it is TOML at all.
+/// The file as a table, with today's names for keys that were renamed.
 pub fn table(name: &str, text: &str) -> Result<toml::Table, Failure> {
-    toml::from_str(text)
-        .map_err(|error| Failure::usage(format!("{name}: {}", error.to_string().trim_end())))
+    let mut table = toml::from_str(text)
+        .map_err(|error| Failure::usage(format!("{name}: {}", error.to_string().trim_end())))?;
+    renamed_keys::translate(&mut table);
+    Ok(table)
 }
 
 /// A string as the file has it.
@@ -227,31 +264,30 @@ pub fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Whether these keys and values could stand in the file, and why not.
-pub fn admits(value: serde_json::Value) -> Result<(), String> {
-    let written: Result<ConfigFile, _> = serde_json::from_value(value);
-    written.map(drop).map_err(|error| error.to_string())
+/// The schema of the file.
+pub fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    ConfigFile::json_schema(generator)
 }
 
 /// The words of the file, without a thought on what they mean together.
-pub(super) fn words(text: &str) -> Result<(), toml::de::Error> {
+pub(super) fn validate_keys(text: &str) -> Result<(), toml::de::Error> {
     toml::from_str::<ConfigFile>(text).map(drop)
 }
 
-/// What the table says, with every default filled in.
-pub fn of_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failure> {
+/// Reads the table and fills in every default.
+pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failure> {
     let refuse = |error: toml::de::Error| Failure::usage(format!("{name}: {}", error.message()));
     let written: ConfigFile = table.clone().try_into().map_err(refuse)?;
     // Stored policies may lack newer keys; what a file does not say is the preset's.
     let preset = written.preset.as_deref().unwrap_or("standard");
     let policy =
-        over_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
-    sound(name, &policy)?;
+        apply_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+    validate_policy(name, &policy)?;
     let mut agents = written.agents.iter();
     if let Some(problem) = agents.find_map(|(name, agent)| agent.problem(name)) {
         return Err(Failure::usage(format!("{name}: {problem}")));
     }
-    if let Some(problem) = targets(&written.notify).into_iter().next() {
+    if let Some(problem) = target_problems(&written.notify).into_iter().next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
     }
     let setup = written.setup;
@@ -262,7 +298,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failu
             parallel: false,
             coverage_min: None,
         };
-        check_of("setup".to_owned(), full)
+        build_check("setup".to_owned(), full)
     });
     let checks = written.checks.into_iter();
     Ok(ProjectSettings {
@@ -274,7 +310,9 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failu
         briefs: written.briefs,
         families: written.families,
         agents: written.agents,
-        checks: checks.map(|(name, check)| check_of(name, check)).collect(),
+        checks: checks
+            .map(|(name, check)| build_check(name, check))
+            .collect(),
         setup: SetupSettings {
             command,
             caches: setup.caches,
@@ -288,7 +326,7 @@ pub fn of_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Failu
 }
 
 /// All that is wrong with the targets of notifications.
-pub(super) fn targets(all: &[NotifySection]) -> Vec<String> {
+pub(super) fn target_problems(all: &[NotifySection]) -> Vec<String> {
     let mut found: Vec<String> = all.iter().flat_map(NotifySection::problems).collect();
     let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
     if names.len() < all.len() {
@@ -301,9 +339,9 @@ pub(super) fn targets(all: &[NotifySection]) -> Vec<String> {
 }
 
 impl ProjectSettings {
-    /// Of what it says, what only the user's own file may: it would let a repository reach out in
+    /// Returns a section that only the user's own file may have: it would let a repository act in
     /// the person's name, or show its agents more of the person's files.
-    pub fn says_what_is_the_users(&self) -> Option<&'static str> {
+    pub fn user_only_key(&self) -> Option<&'static str> {
         if !self.notify.is_empty() {
             return Some("[[notify]]");
         }
@@ -315,7 +353,7 @@ impl ProjectSettings {
 }
 
 /// Refuses a policy with impossible numbers, all of them at once.
-pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
+pub fn validate_policy(name: &str, policy: &Policy) -> Result<(), Failure> {
     let problems = policy.problems();
     if problems.is_empty() {
         return Ok(());
@@ -325,7 +363,7 @@ pub fn sound(name: &str, policy: &Policy) -> Result<(), Failure> {
     Err(failure)
 }
 
-fn check_of(name: String, check: CheckSection) -> CheckSettings {
+fn build_check(name: String, check: CheckSection) -> CheckSettings {
     let (command, timeout_secs, parallel, coverage_min) = match check {
         CheckSection::Command(command) => (command, None, false, None),
         CheckSection::Full {
@@ -345,7 +383,7 @@ fn check_of(name: String, check: CheckSection) -> CheckSettings {
 }
 
 /// The preset's numbers, with what the file itself says on top.
-pub(super) fn over_preset(preset: &str, table: &toml::Table) -> Result<Policy, String> {
+pub(super) fn apply_preset(preset: &str, table: &toml::Table) -> Result<Policy, String> {
     let base = Policy::preset(preset).ok_or_else(|| format!("there is no preset {preset:?}"))?;
     let mut merged = toml::Table::try_from(&base).map_err(|error| error.to_string())?;
     if let Some(toml::Value::Table(own)) = table.get("policy") {
@@ -410,7 +448,7 @@ mod tests {
             "base = \"main\"\n[policy]\nmax_round = 2\n",
         )
         .unwrap_err();
-        let wanted = "countersign.toml:3:1: there is no `max_round` here";
+        let wanted = "countersign.toml:3:1: unknown key `max_round`";
         assert_eq!(failure.message, wanted);
         assert_eq!(failure.hints[0], "did you mean `max_rounds`?");
     }

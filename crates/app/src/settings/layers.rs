@@ -16,16 +16,16 @@ pub struct ConfigSource {
     pub text: String,
 }
 
-/// What the files come to together.
+/// The combined configuration.
 #[derive(Clone, Debug, Default)]
 pub struct LayeredConfig {
     pub project: ProjectSettings,
-    /// Of each file its name and what it says, the strongest first.
+    /// Name and content of each file, the strongest first.
     tables: Vec<(String, toml::Table)>,
 }
 
 /// Keys whose own keys are looked at one by one; any other is taken whole from the strongest file.
-const DEEP: [&str; 3] = ["policy", "agents", "families"];
+const MERGED_KEYS: [&str; 3] = ["policy", "agents", "families"];
 
 /// The strongest first. Each must be sound by itself.
 pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
@@ -39,16 +39,16 @@ pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
     }
     let mut merged = toml::Table::new();
     for (_, table) in tables.iter().rev() {
-        lay_over(&mut merged, table);
+        merge_over(&mut merged, table);
     }
     let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     Ok(LayeredConfig {
-        project: file::of_table(&names.join(" over "), merged)?,
+        project: file::from_table(&names.join(" over "), merged)?,
         tables,
     })
 }
 
-fn lay_over(under: &mut toml::Table, over: &toml::Table) {
+fn merge_over(under: &mut toml::Table, over: &toml::Table) {
     if over.contains_key("preset") {
         // A preset is a whole policy; what a weaker file says of it is not asked.
         under.remove("policy");
@@ -56,7 +56,7 @@ fn lay_over(under: &mut toml::Table, over: &toml::Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
             (Some(toml::Value::Table(under)), toml::Value::Table(over))
-                if DEEP.contains(&key.as_str()) =>
+                if MERGED_KEYS.contains(&key.as_str()) =>
             {
                 file::overlay(under, over);
             }
@@ -80,11 +80,11 @@ impl LayeredConfig {
     /// Every value and where it came from, in the order of the file.
     pub fn settings(&self) -> Vec<Setting> {
         let mut found = Vec::new();
-        self.flatten("", &self.as_written(), &mut found);
+        self.flatten("", &self.to_value(), &mut found);
         found
     }
 
-    fn as_written(&self) -> Value {
+    fn to_value(&self) -> Value {
         let project = &self.project;
         let checks: serde_json::Map<String, Value> = project
             .checks
@@ -108,7 +108,7 @@ impl LayeredConfig {
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),
-            "notify": project.notify.iter().map(NotifySection::shown).collect::<Vec<_>>(),
+            "notify": project.notify.iter().map(NotifySection::redacted).collect::<Vec<_>>(),
             "spool": project.spool,
             "sandbox": project.sandbox,
             "policy": policy,
@@ -213,10 +213,13 @@ mod tests {
     #[test]
     fn a_preset_goes_before_what_a_weaker_file_says_of_the_policy() {
         let layered = combine(&[
-            source("base", "preset = \"supervisor\"\n"),
+            source("base", "preset = \"four-rounds\"\n"),
             source("user", "[policy]\nmax_rounds = 1\n"),
         ])
         .unwrap();
-        assert_eq!(origin(&layered, "policy.max_rounds"), "4 preset supervisor");
+        assert_eq!(
+            origin(&layered, "policy.max_rounds"),
+            "4 preset four-rounds"
+        );
     }
 }

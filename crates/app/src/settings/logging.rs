@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// Read once, when the program starts.
+/// Values of the variables, read once when the program starts.
 #[derive(Debug, Default)]
 pub struct LogVariables {
     /// `RUST_LOG`: a filter in the form of `tracing-subscriber`'s `EnvFilter`.

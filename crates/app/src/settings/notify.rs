@@ -1,4 +1,4 @@
-//! `[[notify]]`: who is told of what happens, and how. Secrets are never in the file: it names the
+//! `[[notify]]`: targets of notifications. The configuration never has secrets: it names the
 //! variable or the file that has them, and they are read when they are needed.
 
 use std::ffi::OsString;
@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flow::narrate::ACTIVITIES;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::trouble::closest;
-use super::{passed_on, read_bounded};
+use super::config_problems::closest;
+use super::{inherited_variables, read_bounded};
 use crate::failure::Failure;
 
-/// More targets are a list of another kind.
+/// Maximum number of targets.
 pub const TARGETS_MAX: usize = 16;
 const SECRET_BYTES_MAX: usize = 4096;
 const TIMEOUT_SECS_DEFAULT: u64 = 10;
@@ -21,7 +22,7 @@ const TIMEOUT_SECS_MAX: u64 = 300;
 const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
-/// Events that are no activity by the same name, and what is noted beside tickets.
+/// Events and notes that are no activity of the same name.
 const EVENTS: [&str; 21] = [
     "checkpoint",
     "combination_red",
@@ -46,7 +47,7 @@ const EVENTS: [&str; 21] = [
     "tools_unconnected",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyKind {
     Webhook,
@@ -54,13 +55,15 @@ pub enum NotifyKind {
     Slack,
 }
 
-/// How much it matters to whoever waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Urgency of a notification.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
     Info,
     Warning,
-    /// A person is wanted.
+    /// A person has to act.
     Urgent,
 }
 
@@ -74,45 +77,59 @@ impl Urgency {
     }
 }
 
-/// One target, as it is written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One target, as configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySection {
+    /// The target's name. The position in the log is stored under it.
     pub name: String,
+    /// webhook: a signed POST; command: JSON on its standard input; slack: a message to a channel.
     pub kind: Option<NotifyKind>,
+    /// The address.
     pub url: Option<String>,
+    /// The variable that has the address, if the address is a secret.
     pub url_env: Option<String>,
+    /// The file that has the address, if the address is a secret.
     pub url_file: Option<String>,
-    /// Whom to believe beside those whom this machine trusts, as PEM.
+    /// Certificates to trust in addition to the machine's own, as PEM.
     pub ca_file: Option<String>,
+    /// The variable that has the signing key.
     pub secret_env: Option<String>,
+    /// The file that has the signing key.
     pub secret_file: Option<String>,
+    /// The program and its arguments; no shell is used.
     pub command: Vec<String>,
+    /// Variables for the program, in addition to PATH, HOME and LANG.
     pub env: Vec<String>,
+    /// Only these activities or events; without the key, all.
     pub events: Vec<String>,
+    /// The lowest urgency; urgent without events, else info.
     pub severity: Option<Urgency>,
+    /// The longest time of one try; 10.
     pub timeout_secs: Option<u64>,
+    /// Tries before a message is dropped; 10.
     pub tries_max: Option<u32>,
 }
 
-/// One target, with all that is needed to reach it.
+/// One target, with everything that is needed to reach it.
 #[derive(Clone, Debug)]
 pub struct NotifyTarget {
     pub name: String,
-    pub means: NotifyChannel,
+    pub channel: NotifyChannel,
     pub ca_file: Option<PathBuf>,
-    /// Those activities or events alone; all, where none is named.
+    /// Only these activities or events; all if the list is empty.
     pub events: Vec<String>,
     pub severity: Urgency,
     pub timeout: Duration,
     pub tries_max: u32,
 }
 
+/// Means by which a target is notified.
 #[derive(Clone)]
 pub enum NotifyChannel {
     Webhook {
         url: String,
-        /// The key that messages are signed with.
+        /// Key that signs the messages.
         secret: Option<Vec<u8>>,
     },
     Slack {
@@ -125,7 +142,7 @@ pub enum NotifyChannel {
     },
 }
 
-/// Without addresses and keys, which may be secret.
+/// Prints no addresses and keys, because they may be secret.
 impl fmt::Debug for NotifyChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -137,24 +154,24 @@ impl fmt::Debug for NotifyChannel {
 }
 
 impl NotifySection {
-    /// All that is wrong with it.
+    /// Lists all problems of the target.
     pub fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(sound) {
-            found.push("a target of [[notify]] needs a `name` of letters, digits, '-' and '_': how far it has been told is kept under it".to_owned());
+        let mut problems = Vec::new();
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(is_allowed) {
+            problems.push("a target of [[notify]] needs a `name` of letters, digits, '-' and '_': its position in the log is stored under it".to_owned());
         }
         let name = &self.name;
         let urls = [&self.url, &self.url_env, &self.url_file];
         let urls = urls.iter().filter(|url| url.is_some()).count();
         match self.kind {
-            None => found.push(format!(
+            None => problems.push(format!(
                 "notify {name:?} has no `kind`: webhook, command or slack"
             )),
-            Some(NotifyKind::Command) if self.command.is_empty() => found.push(format!(
+            Some(NotifyKind::Command) if self.command.is_empty() => problems.push(format!(
                 "notify {name:?} needs `command = [\"PROGRAM\", \"ARGUMENT\", …]`"
             )),
-            Some(NotifyKind::Webhook | NotifyKind::Slack) if urls != 1 => found.push(format!(
+            Some(NotifyKind::Webhook | NotifyKind::Slack) if urls != 1 => problems.push(format!(
                 "notify {name:?} needs one of `url`, `url_env` and `url_file`"
             )),
             Some(_) => {}
@@ -162,42 +179,43 @@ impl NotifySection {
         if self.kind != Some(NotifyKind::Webhook)
             && (self.secret_env.is_some() || self.secret_file.is_some())
         {
-            found.push(format!("notify {name:?}: only a webhook is signed"));
+            problems.push(format!("notify {name:?}: only a webhook is signed"));
         }
         if self.kind == Some(NotifyKind::Command) && self.ca_file.is_some() {
-            found.push(format!(
+            problems.push(format!(
                 "notify {name:?}: a command has no `ca_file`; that is for addresses"
             ));
         }
         let secs = self.timeout_secs.unwrap_or(TIMEOUT_SECS_DEFAULT);
         if !(1..=TIMEOUT_SECS_MAX).contains(&secs) {
-            found.push(format!(
+            problems.push(format!(
                 "notify {name:?}: timeout_secs is between 1 and {TIMEOUT_SECS_MAX}"
             ));
         }
         if !(1..=TRIES_MAX).contains(&self.tries_max.unwrap_or(TRIES_DEFAULT)) {
-            found.push(format!(
+            problems.push(format!(
                 "notify {name:?}: tries_max is between 1 and {TRIES_MAX}"
             ));
         }
-        found
+        problems
     }
 
-    /// What it waits for and nobody knows: it would never hear of it.
+    /// Warns about unknown events, which would never be sent.
     pub fn remarks(&self) -> Vec<String> {
-        let known: Vec<&str> = ACTIVITIES.into_iter().chain(EVENTS).collect();
-        let strange = |name: &&String| !known.contains(&name.as_str());
+        let known_events: Vec<&str> = ACTIVITIES.into_iter().chain(EVENTS).collect();
+        let is_unknown = |name: &&String| !known_events.contains(&name.as_str());
         let remark = |name: &String| {
-            let meant = closest(name, &known).map(|close| format!("; did you mean {close:?}?"));
-            let (target, meant) = (&self.name, meant.unwrap_or_default());
-            format!("notify {target:?} waits for {name:?}, which is no event that is known{meant}")
+            let suggestion =
+                closest(name, &known_events).map(|close| format!("; did you mean {close:?}?"));
+            let (target, suggestion) = (&self.name, suggestion.unwrap_or_default());
+            format!("notify {target:?} waits for the unknown event {name:?}{suggestion}")
         };
-        self.events.iter().filter(strange).map(remark).collect()
+        self.events.iter().filter(is_unknown).map(remark).collect()
     }
 
-    /// As it may be shown: of an address no more than the server.
+    /// Returns a copy that can be shown: an address is cut to its host.
     #[must_use]
-    pub fn shown(&self) -> Self {
+    pub fn redacted(&self) -> Self {
         let short = |url: &String| {
             let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
             let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -210,8 +228,8 @@ impl NotifySection {
         }
     }
 
-    /// With its secrets, from where they are.
-    pub fn target(&self) -> Result<NotifyTarget, Failure> {
+    /// Resolves the target with its secrets.
+    pub fn resolve(&self) -> Result<NotifyTarget, Failure> {
         let severity = self.severity.unwrap_or(if self.events.is_empty() {
             Urgency::Urgent
         } else {
@@ -219,7 +237,7 @@ impl NotifySection {
         });
         Ok(NotifyTarget {
             name: self.name.clone(),
-            means: self.means()?,
+            channel: self.channel()?,
             ca_file: self.ca_file.as_ref().map(PathBuf::from),
             events: self.events.clone(),
             severity,
@@ -228,10 +246,11 @@ impl NotifySection {
         })
     }
 
-    fn means(&self) -> Result<NotifyChannel, Failure> {
+    fn channel(&self) -> Result<NotifyChannel, Failure> {
         let url = || -> Result<String, Failure> {
-            let kept = self.kept("url", self.url_env.as_ref(), self.url_file.as_ref())?;
-            let url = self.url.clone().or(kept).unwrap_or_default();
+            let secret_url =
+                self.read_secret("url", self.url_env.as_ref(), self.url_file.as_ref())?;
+            let url = self.url.clone().or(secret_url).unwrap_or_default();
             Ok(url.trim().to_owned())
         };
         Ok(match self.kind {
@@ -245,12 +264,12 @@ impl NotifySection {
                 NotifyChannel::Command {
                     program: words.next().unwrap_or_default(),
                     args: words.collect(),
-                    env: passed_on(names),
+                    env: inherited_variables(names),
                 }
             }
             Some(NotifyKind::Webhook) | None => {
                 let (env, file) = (self.secret_env.as_ref(), self.secret_file.as_ref());
-                let secret = self.kept("secret", env, file)?;
+                let secret = self.read_secret("secret", env, file)?;
                 NotifyChannel::Webhook {
                     url: url()?,
                     secret: secret.map(|text| self.key(&text)).transpose()?,
@@ -259,34 +278,35 @@ impl NotifySection {
         })
     }
 
-    /// What a variable or a file has, where one is named.
-    fn kept(
+    /// Reads a secret from the named variable or file, if one is named.
+    fn read_secret(
         &self,
-        what: &str,
+        kind: &str,
         env: Option<&String>,
         file: Option<&String>,
     ) -> Result<Option<String>, Failure> {
         let name = &self.name;
         if let Some(variable) = env {
-            let set = passed_on(std::iter::once(variable.as_str())).pop();
+            let set = inherited_variables(std::iter::once(variable.as_str())).pop();
             let text = set.and_then(|(_, value)| value.into_string().ok());
             return text.map(Some).ok_or_else(|| {
                 Failure::usage(format!(
-                    "notify {name:?}: the variable {variable} for its {what} is not set"
+                    "notify {name:?}: the variable {variable} for its {kind} is not set"
                 ))
             });
         }
         let Some(file) = file else { return Ok(None) };
-        let what = format!("the {what} of notify {name:?} in");
-        let bytes = read_bounded(&PathBuf::from(file), &what, SECRET_BYTES_MAX)?;
+        let kind = format!("the {kind} of notify {name:?} in");
+        let bytes = read_bounded(&PathBuf::from(file), &kind, SECRET_BYTES_MAX)?;
         let text = String::from_utf8(bytes).ok();
         let text = text.map(|text| text.trim().to_owned());
         text.filter(|text| !text.is_empty() && text.len() <= SECRET_BYTES_MAX)
             .map(Some)
-            .ok_or_else(|| Failure::usage(format!("{what} {file} is empty, too long or no text")))
+            .ok_or_else(|| Failure::usage(format!("{kind} {file} is empty, too long or no text")))
     }
 
-    /// `whsec_…` is the key in base64, as Standard Webhooks write it; anything else is the key itself.
+    /// Decodes the signing key: `whsec_…` is base64, as in Standard Webhooks; anything else is the
+    /// key itself.
     fn key(&self, secret: &str) -> Result<Vec<u8>, Failure> {
         let secret = secret.trim();
         match secret.strip_prefix("whsec_") {
@@ -316,8 +336,8 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_what_may_be_secret_in_it() {
-        assert_eq!(hook().shown().url.unwrap(), "https://hooks.example/…");
-        assert!(!format!("{:?}", hook().target().unwrap()).contains("secret"));
+        assert_eq!(hook().redacted().url.unwrap(), "https://hooks.example/…");
+        assert!(!format!("{:?}", hook().resolve().unwrap()).contains("secret"));
     }
 
     #[test]
@@ -334,12 +354,12 @@ mod tests {
 
     #[test]
     fn without_a_word_on_it_only_what_wants_a_person_is_told() {
-        assert_eq!(hook().target().unwrap().severity, Urgency::Urgent);
+        assert_eq!(hook().resolve().unwrap().severity, Urgency::Urgent);
         let chosen = NotifySection {
             events: vec!["done".to_owned()],
             ..hook()
         };
-        assert_eq!(chosen.target().unwrap().severity, Urgency::Info);
+        assert_eq!(chosen.resolve().unwrap().severity, Urgency::Info);
         assert_eq!(chosen.remarks(), [""; 0]);
     }
 

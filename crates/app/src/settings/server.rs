@@ -1,5 +1,5 @@
-//! Which server is spoken to, where one is: by a flag, the environment, or a file of the user's own
-//! that is closed to others where it holds a token.
+//! Finds the server to use: from a flag, the environment, or the user's `server.toml`. A file with
+//! a token is refused if others can read it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,35 +9,35 @@ use serde::Deserialize;
 use super::read_bounded;
 use crate::failure::Failure;
 
-/// Beside the user's `config.toml`.
+/// Name of the file, next to the user's `config.toml`.
 const NAME: &str = "server.toml";
-/// A larger file is no configuration.
+/// Maximum size of the file.
 const BYTES_MAX: usize = 64 * 1024;
-/// Said instead of an address: whatever is configured, this machine's own store.
-const NONE: &str = "none";
+/// Value of the flag that turns a configured server off and uses this machine's store.
+const NO_SERVER: &str = "none";
 
-/// A server, and how it is known to be the right one.
+/// Address of a server, and the rule that verifies its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     pub url: String,
     pub trust: ServerTrust,
 }
 
-/// Whom we believe that a server with TLS is who it says.
+/// Rule that verifies the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTrust {
-    /// Those whom this machine trusts, and who signed one of the certificates in the file.
+    /// Accepts certificates from authorities that this machine trusts or that are in the file.
     Authorities(Option<PathBuf>),
-    /// Who shows the certificate with this SHA-256, and nobody else.
-    Only(String),
+    /// Accepts only the certificate with this SHA-256.
+    Pinned(String),
 }
 
-/// What was found, and what it was found in.
+/// Server settings after flag, environment and file are merged.
 #[derive(Clone, Debug, Default)]
 pub struct ServerSettings {
-    pub place: Option<ServerAddress>,
+    pub address: Option<ServerAddress>,
     pub token: Option<String>,
-    /// Named on the command line, for this call.
+    /// True if the address comes from the command line.
     pub by_flag: bool,
 }
 
@@ -49,7 +49,7 @@ struct ServerConfigFile {
     certificate: Option<PathBuf>,
 }
 
-/// What the environment says.
+/// Values of the environment variables.
 #[derive(Debug, Default)]
 pub struct ServerVariables {
     pub url: Option<String>,
@@ -57,32 +57,37 @@ pub struct ServerVariables {
     pub certificate: Option<String>,
 }
 
-/// A flag goes before the environment, and that before the file.
-pub fn find(
+/// Merges the sources: a flag wins over the environment, and that over the file.
+pub fn resolve(
     flag: Option<String>,
-    told: ServerVariables,
+    variables: ServerVariables,
     user_file: Option<&Path>,
 ) -> Result<ServerSettings, Failure> {
     let by_flag = flag.is_some();
-    if flag.as_deref() == Some(NONE) {
+    if flag.as_deref() == Some(NO_SERVER) {
         return Ok(ServerSettings {
-            place: None,
-            token: told.token,
+            address: None,
+            token: variables.token,
             by_flag,
         });
     }
     let path = user_file.map(|file| file.with_file_name(NAME));
-    let written = match path.filter(|path| path.exists()) {
+    let file = match path.filter(|path| path.exists()) {
         Some(path) => read(&path)?,
         None => ServerConfigFile::default(),
     };
-    // A token is for the server that it was written down with.
-    let of_file = flag.is_none() && told.url.is_none();
-    let url = flag.or(told.url).or(written.url);
-    let authorities = told.certificate.map(PathBuf::from).or(written.certificate);
+    // A token in the file is only for the address in the file.
+    let address_from_file = flag.is_none() && variables.url.is_none();
+    let url = flag.or(variables.url).or(file.url);
+    let authorities = variables
+        .certificate
+        .map(PathBuf::from)
+        .or(file.certificate);
     Ok(ServerSettings {
-        place: url.map(|url| place(&url, authorities)).transpose()?,
-        token: told.token.or(written.token.filter(|_| of_file)),
+        address: url
+            .map(|url| parse_address(&url, authorities))
+            .transpose()?,
+        token: variables.token.or(file.token.filter(|_| address_from_file)),
         by_flag,
     })
 }
@@ -91,39 +96,40 @@ fn read(path: &Path) -> Result<ServerConfigFile, Failure> {
     let name = path.display();
     let text = read_bounded(path, "the file", BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text);
-    let written: ServerConfigFile = toml::from_str(&text).map_err(|error| {
+    let file: ServerConfigFile = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("{name}: {}", error.message()))
-            .hint("it may have url, token and certificate")
+            .hint("it can have url, token and certificate")
     })?;
-    let others = std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o077 != 0);
-    if written.token.is_some() && others {
-        let why = format!("{name} holds a token and is open to others");
+    let is_open = std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
+    if file.token.is_some() && is_open {
+        let why = format!("{name} has a token, and other users can read the file");
         return Err(Failure::usage(why).hint(format!("chmod 600 {name}")));
     }
-    Ok(written)
+    Ok(file)
 }
 
-/// A token is sent in the clear to nobody but this machine.
-fn place(url: &str, authorities: Option<PathBuf>) -> Result<ServerAddress, Failure> {
+/// Parses an address. Without TLS only this machine is accepted, because the token would be sent
+/// unencrypted.
+fn parse_address(url: &str, authorities: Option<PathBuf>) -> Result<ServerAddress, Failure> {
     let url = url.trim_end_matches('/');
     let bad = |why: &str| {
-        Failure::usage(format!("{url:?} is no server: {why}"))
-            .hint("name one as https://name:port, or none for this machine's own store")
+        Failure::usage(format!("{url:?} is not the address of a server: {why}"))
+            .hint("write https://name:port, or `none` to use this machine's own store")
     };
     let (scheme, rest) = url
         .split_once("://")
-        .ok_or_else(|| bad("it is no address"))?;
+        .ok_or_else(|| bad("it has no https://"))?;
     if rest.is_empty() || rest.contains(['/', '?', '#', '@']) {
-        return Err(bad("a name and a port are wanted, and no more"));
+        return Err(bad("only a name and a port are allowed"));
     }
-    let at_home = ["localhost", "127.0.0.1", "[::1]"]
+    let is_local = ["localhost", "127.0.0.1", "[::1]"]
         .iter()
         .any(|name| rest == *name || rest.starts_with(&format!("{name}:")));
     match scheme {
         "https" => {}
-        "http" if at_home => {}
-        "http" => return Err(bad("your token would be sent unencrypted; say https")),
-        _ => return Err(bad("it begins with https:// or http://")),
+        "http" if is_local => {}
+        "http" => return Err(bad("your token would be sent unencrypted; use https")),
+        _ => return Err(bad("it must begin with https:// or http://")),
     }
     Ok(ServerAddress {
         url: url.to_owned(),
@@ -150,8 +156,8 @@ mod tests {
             "http://[::1]:1",
             "https://build.example",
         ] {
-            let found = find(None, told(good), None).unwrap();
-            assert_eq!(found.place.unwrap().url, good.trim_end_matches('/'));
+            let found = resolve(None, told(good), None).unwrap();
+            assert_eq!(found.address.unwrap().url, good.trim_end_matches('/'));
         }
         for bad in [
             "http://build.example:7420",
@@ -162,15 +168,15 @@ mod tests {
             "https://me@build.example",
             "https://build.example/path",
         ] {
-            assert!(find(None, told(bad), None).is_err(), "{bad}");
+            assert!(resolve(None, told(bad), None).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn a_flag_goes_before_the_environment_and_may_say_none() {
-        let found = find(Some("https://a".to_owned()), told("https://b"), None).unwrap();
-        assert_eq!(found.place.unwrap().url, "https://a");
-        let found = find(Some("none".to_owned()), told("https://b"), None).unwrap();
-        assert!(found.place.is_none());
+        let found = resolve(Some("https://a".to_owned()), told("https://b"), None).unwrap();
+        assert_eq!(found.address.unwrap().url, "https://a");
+        let found = resolve(Some("none".to_owned()), told("https://b"), None).unwrap();
+        assert!(found.address.is_none());
     }
 }

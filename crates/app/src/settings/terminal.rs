@@ -1,25 +1,25 @@
-//! What the terminal can do, as far as the environment tells.
+//! Reads the terminal's features from the environment.
 
-/// How a link to a line of a file is written for the terminal at hand.
+/// Form of links to a line of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkStyle {
     #[default]
     None,
-    /// The file alone: what most terminals understand.
+    /// The file without the line, which most terminals understand.
     File,
     /// The line as a fragment.
     Fragment,
-    /// The editor around the terminal opens the line.
+    /// A link that the editor around the terminal opens at the line.
     Code,
 }
 
-/// Read once; whether there is a terminal at all is asked elsewhere.
+/// Features of the terminal, read once. Other code checks whether there is a terminal at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TerminalFeatures {
     pub colours: bool,
-    /// Lines, bars and marks may be drawn with more than ASCII.
+    /// True if lines, bars and marks may use characters beyond ASCII.
     pub unicode: bool,
-    /// The cursor can be moved.
+    /// True if the cursor can be moved.
     pub moves: bool,
     pub links: LinkStyle,
 }
@@ -49,7 +49,7 @@ impl TerminalFeatures {
     }
 }
 
-/// The first of these that is set decides, as in the C library.
+/// Tells whether the locale is UTF-8. The first variable that is set decides, as in the C library.
 fn is_utf8(variable: &impl Fn(&str) -> Option<String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -58,7 +58,8 @@ fn is_utf8(variable: &impl Fn(&str) -> Option<String>) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Only terminals that are known to show links: another one might print the address.
+/// Chooses the form of links. Only known terminals get links, because others might print the
+/// address.
 fn links(variable: &impl Fn(&str) -> Option<String>) -> LinkStyle {
     let set = |name: &str| variable(name).is_some();
     let program = variable("TERM_PROGRAM").unwrap_or_default();

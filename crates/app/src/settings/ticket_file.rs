@@ -1,84 +1,50 @@
-//! Ticket files: Markdown with or without front matter, or YAML. What is not one is refused with
-//! the line to look at.
-
-use std::collections::BTreeSet;
+//! Reads ticket files: Markdown with or without front matter, or YAML. Anything else is refused,
+//! with the line of the fault.
 
 use flow::TicketId;
-use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext, label};
+use flow::ticket::Spec;
 use serde::{Deserialize, Serialize};
 
-use super::trouble::meant;
+use super::config_problems::did_you_mean;
+use super::ticket_fields::{self, TicketFields};
 use crate::failure::Failure;
 
-/// A longer file is no ticket.
+/// Maximum size of a ticket file.
 pub const BYTES_MAX: usize = 1024 * 1024;
-const TITLE_CHARS_MAX: usize = 200;
 
-/// What a file or a sentence asks for.
+/// A ticket that a file or a sentence asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TicketRequest {
-    /// The user's own id, where given.
+    /// The user's own id, if given.
     pub id: Option<TicketId>,
     pub spec: Spec,
 }
 
-/// The fields above the text, or the whole of a YAML ticket.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct TicketFields {
-    id: Option<String>,
-    title: Option<String>,
-    description: Option<String>,
-    priority: Option<i32>,
-    #[serde(alias = "dependencies")]
-    depends_on: Vec<String>,
-    #[serde(alias = "acceptance_criteria")]
-    acceptance: Vec<String>,
-    #[serde(alias = "type")]
-    kind: Option<String>,
-    critical: bool,
-    protected: Vec<String>,
-    epic: Option<String>,
-    base: Option<String>,
-    branch: Option<String>,
-    jira_key: Option<String>,
-    github_repo: Option<String>,
-    pr_number: Option<u64>,
-    coordination: Vec<String>,
-    needs: Vec<String>,
-}
-
-/// Whether these fields could stand in a ticket, and why not.
-pub fn admits(value: serde_json::Value) -> Result<(), String> {
-    let fields: Result<TicketFields, _> = serde_json::from_value(value);
-    fields.map(drop).map_err(|error| error.to_string())
-}
-
-/// A ticket made of one sentence.
+/// Builds a ticket from one sentence.
 pub fn from_sentence(sentence: &str) -> Result<TicketRequest, Failure> {
     let fields = TicketFields {
         title: Some(sentence.trim().to_owned()),
         ..TicketFields::default()
     };
-    wanted("the sentence", fields)
+    fields.into_request("the sentence")
 }
 
-/// Reads a ticket file; `name` is what the messages call it.
+/// Reads a ticket file; `name` is its name in messages.
 pub fn read(name: &str, bytes: &[u8]) -> Result<TicketRequest, Failure> {
     let text = text_of(name, bytes)?;
     let yaml = [".yaml", ".yml"]
         .iter()
         .any(|ending| name.to_ascii_lowercase().ends_with(ending));
     if yaml {
-        return wanted(name, yaml_fields(name, text, 0)?);
+        return yaml_fields(name, text, 0)?.into_request(name);
     }
     let (mut fields, body) = match front_matter(text) {
         Some((yaml, body)) => (yaml_fields(name, yaml, 1)?, body),
         None => (TicketFields::default(), text),
     };
-    take_body(&mut fields, body);
-    wanted(name, fields)
+    read_body(&mut fields, body);
+    fields.into_request(name)
 }
 
 fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Failure> {
@@ -93,7 +59,7 @@ fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|_| refuse("it is not text in UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\0') {
-        return Err(refuse("it holds binary data"));
+        return Err(refuse("it contains binary data"));
     }
     if text.trim().is_empty() {
         return Err(refuse("it is empty"));
@@ -101,7 +67,7 @@ fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Failure> {
     Ok(text)
 }
 
-/// What stands between two lines of three dashes at the very top, and what follows.
+/// Splits off the front matter: the text between two lines of three dashes at the very top.
 fn front_matter(text: &str) -> Option<(&str, &str)> {
     let rest = text
         .strip_prefix("---\n")
@@ -117,61 +83,43 @@ fn front_matter(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// `lines_above` is how far the YAML stands below the top of the file.
+/// Parses the YAML fields; `lines_above` is the number of lines above the YAML in the file.
 fn yaml_fields(name: &str, yaml: &str, lines_above: u64) -> Result<TicketFields, Failure> {
-    let said = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    if !yaml.lines().any(said) {
+    let has_content = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    if !yaml.lines().any(has_content) {
         return Ok(TicketFields::default());
     }
     let options = serde_saphyr::options! { with_snippet: false };
+    let names = ticket_fields::names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let what = error.without_snippet().to_string();
-        let word = what
+        let message = error.without_snippet().to_string();
+        let word = message
             .split('`')
             .nth(1)
-            .filter(|_| what.contains("unknown field"));
-        let hint = word.map(|word| meant(word, &FIELDS, "fields"));
-        let known = format!("known fields: {}", FIELDS.join(", "));
-        yaml_failure(name, &error, lines_above).hint(hint.unwrap_or(known))
+            .filter(|_| message.contains("unknown field"));
+        let hint = word.map(|word| did_you_mean(word, &names, "fields"));
+        let all_fields = format!("known fields: {}", names.join(", "));
+        yaml_failure(name, &error, lines_above).hint(hint.unwrap_or(all_fields))
     })
 }
 
-/// The fields as they are written first.
-const FIELDS: [&str; 17] = [
-    "id",
-    "title",
-    "description",
-    "priority",
-    "depends_on",
-    "acceptance",
-    "kind",
-    "critical",
-    "protected",
-    "epic",
-    "base",
-    "branch",
-    "jira_key",
-    "github_repo",
-    "pr_number",
-    "coordination",
-    "needs",
-];
-
-/// `name:line:column: what`, with the lines of the file and not of the YAML in it.
+/// Builds the error `name:line:column: message`, with line numbers of the file, not of its YAML.
 pub fn yaml_failure(name: &str, error: &serde_saphyr::Error, lines_above: u64) -> Failure {
-    let place = error
+    let location = error
         .location()
         .map(|at| format!(":{}:{}", at.line() + lines_above, at.column()))
         .unwrap_or_default();
     let text = error.without_snippet().to_string();
-    let what = text.split(" at line ").next().unwrap_or(&text);
-    // Every field that there is would drown the one that is not.
-    let what = what.split(", expected one of").next().unwrap_or(what);
-    Failure::usage(format!("{name}{place}: {what}"))
+    let message = text.split(" at line ").next().unwrap_or(&text);
+    // The list of all fields would hide the unknown one.
+    let message = message.split(", expected one of").next().unwrap_or(message);
+    Failure::usage(format!("{name}{location}: {message}"))
 }
 
-/// The title is the first heading; a list under "Acceptance criteria" is taken as such.
-fn take_body(fields: &mut TicketFields, body: &str) {
+/// Reads the Markdown body: the first heading is the title, a list under "Acceptance criteria"
+/// gives the criteria.
+fn read_body(fields: &mut TicketFields, body: &str) {
     let mut description = Vec::new();
     let mut in_criteria = false;
     for line in body.lines() {
@@ -208,7 +156,7 @@ fn heading(line: &str) -> Option<&str> {
     ((1..=6).contains(&depth) && text.starts_with(' ')).then(|| text.trim())
 }
 
-/// `- [ ] text`, `- text`, `* text` or `1. text`.
+/// Parses an item of a list: `- [ ] text`, `- text`, `* text` or `1. text`.
 fn criterion(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let item = line
@@ -228,75 +176,30 @@ fn criterion(line: &str) -> Option<&str> {
     )
 }
 
-fn wanted(name: &str, fields: TicketFields) -> Result<TicketRequest, Failure> {
-    let title = fields.title.unwrap_or_default().trim().to_owned();
-    if title.is_empty() {
-        return Err(
-            Failure::usage(format!("{name} is not a ticket: it has no title"))
-                .hint("begin it with `# What shall be done`, or give `title:` in the front matter"),
-        );
-    }
-    if title.chars().count() > TITLE_CHARS_MAX {
-        return Err(Failure::usage(format!(
-            "{name}: the title is longer than {TITLE_CHARS_MAX} characters; put the rest into the description"
-        )));
-    }
-    let id =
-        |text: &String| TicketId::new(text).map_err(|bad| Failure::usage(format!("{name}: {bad}")));
-    let depends_on: BTreeSet<TicketId> =
-        fields.depends_on.iter().map(id).collect::<Result<_, _>>()?;
-    let needs = fields.needs.iter().map(|text| label(text));
-    let needs = needs.collect::<Result<_, _>>();
-    Ok(TicketRequest {
-        id: fields.id.as_ref().map(id).transpose()?,
-        spec: Spec {
-            title,
-            description: fields.description.unwrap_or_default(),
-            acceptance: fields.acceptance,
-            priority: fields.priority.unwrap_or(PRIORITY_DEFAULT),
-            depends_on,
-            kind: fields.kind,
-            critical: fields.critical,
-            protected: fields.protected,
-            context: TicketContext {
-                epic: fields.epic,
-                base_branch: fields.base,
-                branch: fields.branch,
-                jira_key: fields.jira_key,
-                github_repo: fields.github_repo,
-                pr_number: fields.pr_number,
-                coordination: fields.coordination,
-                needs: needs.map_err(|bad| Failure::usage(format!("{name}: {bad}")))?,
-                ..TicketContext::default()
-            },
-        },
-    })
-}
-
-/// What a ticket begins with, in an editor.
+/// Returns the initial text of a ticket in an editor.
 pub fn template(title: Option<&str>) -> String {
     let title = title.unwrap_or(TITLE_TO_REPLACE);
     format!(
         "---\n\
-         # Everything between the dashes may be left out; take away the # of what you need.\n\
-         # id: T-7                  your own name for it; made from the title otherwise\n\
+         # Everything between the dashes is optional; remove the # of what you need.\n\
+         # id: T-7                  your own name for it; by default made from the title\n\
          # priority: 50             higher goes first\n\
          # depends_on: [T-3]        tickets that must be done first\n\
-         # protected: [tests/**]    paths that the change must leave alone\n\
+         # protected: [tests/**]    paths that the change must not touch\n\
          ---\n\
          # {title}\n\
          \n\
-         Why, and what there is to know.\n\
+         The reason, and everything there is to know.\n\
          \n\
          ## Acceptance criteria\n\
          - \n"
     )
 }
 
-/// A title that nobody has written.
+/// Title of the template; a ticket that still has it is not written yet.
 pub const TITLE_TO_REPLACE: &str = "What shall be done";
 
-/// An id made of the title: what can be read, and a hash that tells two apart.
+/// Makes an id from the title: readable words, and a hash that distinguishes similar titles.
 pub fn id_for(title: &str) -> TicketId {
     let folded: String = title
         .chars()
@@ -314,7 +217,7 @@ pub fn id_for(title: &str) -> TicketId {
         .take(6)
         .collect();
     let readable: String = words.join("-").chars().take(40).collect();
-    let hash: String = engine::hash::short(title.as_bytes())
+    let hash: String = engine::hash::short_sha256(title.as_bytes())
         .chars()
         .take(4)
         .collect();

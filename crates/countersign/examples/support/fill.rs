@@ -13,7 +13,7 @@ pub async fn fill(place: &str, tickets: usize) {
     let desk = LocalCoordinator {
         store: store::open(place).await.unwrap(),
         clock: engine::clock::now,
-        witness: None,
+        listener: None,
         refusals: std::sync::Arc::default(),
     };
     let mut making = JoinSet::new();

@@ -1,4 +1,4 @@
-//! `countersign agent …`
+//! `countersign agent …`: lists agent CLIs and installs agent files.
 
 use serde_json::json;
 
@@ -10,81 +10,89 @@ use app::operations::agents;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// The agent CLIs that are known, and which of them are here.
+    /// List the supported agent CLIs and where they are installed.
     #[command(after_help = "Example:\n  countersign agent list")]
     List,
-    /// Write ready agent files for Claude Code: a reviewer and a fixer.
+    /// Write agent files for Claude Code: a reviewer and a fixer.
     #[command(after_help = INSTALL_HELP)]
     Install {
-        /// Into your home, for all projects, instead of into this one.
+        /// Install into your home directory, for all projects, instead of into this project.
         #[arg(long)]
         user: bool,
-        /// Print them, and write nothing.
+        /// Print the files instead of writing them.
         #[arg(long)]
         print: bool,
     },
 }
 
 const INSTALL_HELP: &str = "\
-The files are .claude/agents/countersign-reviewer.md and countersign-fixer.md. Ours are renewed, others never
-touched (exit code 6).
+Writes .claude/agents/countersign-reviewer.md and countersign-fixer.md. Updates files of Countersign, and never
+changes files of others (exit code 6).
 
 Examples:
   countersign agent install
   countersign agent install --user";
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::List => Ok(list(desktop)),
-        Verb::Install { user, print } => install(user, print, desktop).await,
+        Verb::List => Ok(list(context)),
+        Verb::Install { user, print } => install(user, print, context).await,
     }
 }
 
-fn list(desktop: &Context) -> ExitKind {
-    let here = agents::here(&desktop.surroundings, &desktop.directory);
-    let known = agents::known_names();
-    desktop.out.answer(&json!({"agents": here, "known": known}));
-    let rows: Vec<Vec<String>> = known
+fn list(context: &Context) -> ExitKind {
+    let installed = agents::detect_clis(&context.environment, &context.directory);
+    let names = agents::known_names();
+    context
+        .out
+        .print_json(&json!({"agents": installed, "known": names}));
+    let rows: Vec<Vec<String>> = names
         .iter()
-        .map(|name| match here.iter().find(|agent| agent.name == *name) {
-            Some(agent) => {
-                let login = agent.login.as_deref().unwrap_or("no login was seen");
-                vec![
+        .map(
+            |name| match installed.iter().find(|agent| agent.name == *name) {
+                Some(agent) => {
+                    let login = agent.login.as_deref().unwrap_or("no login found");
+                    vec![
+                        (*name).to_owned(),
+                        agent.path.display().to_string(),
+                        login.to_owned(),
+                    ]
+                }
+                None => vec![
                     (*name).to_owned(),
-                    agent.path.display().to_string(),
-                    login.to_owned(),
-                ]
-            }
-            None => vec![(*name).to_owned(), "not here".to_owned(), String::new()],
-        })
+                    "not installed".to_owned(),
+                    String::new(),
+                ],
+            },
+        )
         .collect();
     for line in columns(&rows) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
-    desktop
+    context
         .out
-        .line("\n`countersign doctor` looks closer: versions, flags, and how to install the rest");
+        .line("\n`countersign doctor` shows more: versions, flags, and how to install the rest");
     ExitKind::Done
 }
 
-async fn install(user: bool, print: bool, desktop: &Context) -> Result<ExitKind, Failure> {
-    let place = if user {
+async fn install(user: bool, print: bool, context: &Context) -> Result<ExitKind, Failure> {
+    let scope = if user {
         InstallScope::User
     } else {
         InstallScope::Project
     };
-    let files = agent_files::propose(&desktop.surroundings, &desktop.directory, place).await?;
+    let files = agent_files::propose(&context.environment, &context.directory, scope).await?;
     if !print {
         agent_files::write(&files)?;
     }
-    desktop
+    context
         .out
-        .answer(&json!({"written": !print, "files": files}));
+        .print_json(&json!({"written": !print, "files": files}));
     for file in &files {
         if print {
-            desktop.out.line(&file.text);
+            context.out.line(&file.text);
         } else {
-            desktop.out.line(format!("wrote {}", file.path.display()));
+            context.out.line(format!("wrote {}", file.path.display()));
         }
     }
     Ok(ExitKind::Done)

@@ -1,4 +1,4 @@
-//! The values of options whose type belongs to `app`, which does not know the command line.
+//! Values of options whose type belongs to `app`, which does not depend on clap.
 
 use app::operations::export::ExportFormat as ExportForm;
 use app::operations::findings::ConvertFormat as ReviewForm;
@@ -6,11 +6,11 @@ use app::operations::tickets::BudgetScope;
 use app::settings::schema::SchemaKind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A value's name, what the help says about it, and the value.
+/// Name, help text and value of an option's choice.
 type ValueRow<T> = (&'static str, &'static str, T);
 
 fn one_of<T: Copy + Send + Sync>(all: &'static [ValueRow<T>]) -> impl TypedValueParser<Value = T> {
-    let shown = all.iter().map(|(name, help, _)| {
+    let values = all.iter().map(|(name, help, _)| {
         let value = PossibleValue::new(*name);
         if help.is_empty() {
             value
@@ -18,7 +18,7 @@ fn one_of<T: Copy + Send + Sync>(all: &'static [ValueRow<T>]) -> impl TypedValue
             value.help(*help)
         }
     });
-    PossibleValuesParser::new(shown).try_map(move |given| {
+    PossibleValuesParser::new(values).try_map(move |given| {
         let found = all.iter().find(|(name, ..)| *name == given);
         found
             .map(|(.., value)| *value)
@@ -61,7 +61,7 @@ pub fn export_form() -> impl TypedValueParser<Value = ExportForm> {
 
 pub fn review_form() -> impl TypedValueParser<Value = ReviewForm> {
     one_of(&[
-        ("json", "Our own JSON", ReviewForm::Json),
+        ("json", "Countersign's own JSON", ReviewForm::Json),
         (
             "document",
             "Findings document, Markdown",
@@ -90,7 +90,7 @@ pub fn review_form() -> impl TypedValueParser<Value = ReviewForm> {
         ("checkstyle", "Checkstyle XML", ReviewForm::Checkstyle),
         (
             "junit",
-            "`JUnit` XML: what must be fixed fails, the rest is skipped",
+            "`JUnit` XML: must-fix findings fail, the rest is skipped",
             ReviewForm::Junit,
         ),
         (
@@ -100,12 +100,12 @@ pub fn review_form() -> impl TypedValueParser<Value = ReviewForm> {
         ),
         (
             "github-review",
-            "A GitHub review; comments only on lines that the diff has (--diff)",
+            "GitHub review; comments only on lines in the diff (--diff)",
             ReviewForm::GithubReview,
         ),
         (
             "summary",
-            "Markdown summary with a hidden marker, to be updated instead of repeated",
+            "Markdown summary with a hidden marker, so that a comment can be updated",
             ReviewForm::Summary,
         ),
     ])

@@ -1,4 +1,4 @@
-//! `countersign config …`
+//! `countersign config …`: shows and checks the configuration, and prints its schemas.
 
 use std::path::PathBuf;
 
@@ -6,43 +6,43 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::choices;
-use super::out::{columns, raw};
+use super::out::{columns, print_raw};
 use app::failure::{ExitKind, Failure};
 use app::operations::config;
 use app::settings::schema::{self, SchemaKind};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Every value, and where it came from.
+    /// Show every value and its source.
     #[command(after_help = SHOW_HELP)]
     Show {
-        /// Leave out what nobody has set.
+        /// Show only values that differ from the defaults.
         #[arg(long)]
         changed: bool,
-        /// Read the file of this base branch.
+        /// Read countersign.toml from this base branch.
         #[arg(long, value_name = "BRANCH")]
         base: Option<String>,
     },
-    /// What is wrong in the configuration: where, and what was probably meant.
+    /// Check the configuration and report mistakes with their location and a suggestion.
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// Files to look at [default: all that count here].
+        /// Files to check [default: all files in effect here].
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// A JSON schema, for editors.
+    /// Print a JSON schema for editors.
     #[command(
         after_help = "Example: countersign config schema ticket > .vscode/ticket.schema.json"
     )]
     Schema {
-        /// What for.
+        /// File type of the schema.
         #[arg(default_value = "config", value_parser = choices::schema())]
         kind: SchemaKind,
     },
 }
 
 const SHOW_HELP: &str = "\
-The strongest comes first: flags, then countersign.toml on the base branch (or the one in your work tree, where
+Highest precedence first: flags, then countersign.toml on the base branch (or the one in your work tree, if
 the base has none), then ~/.config/countersign/config.toml, then the defaults.
 
 Examples:
@@ -50,53 +50,53 @@ Examples:
   countersign config show --json | jq '.settings[] | select(.key == \"reviewer\")'";
 
 const CHECK_HELP: &str = "\
-Exit codes: 0 all is well · 2 something is wrong
+Exit codes: 0 no mistakes · 2 mistakes found
 
 Examples:
   countersign config check
   countersign config check countersign.toml";
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::Show { changed, base } => show(changed, base.as_deref(), desktop).await,
-        Verb::Check { files } => check(&files, desktop).await,
+        Verb::Show { changed, base } => show(changed, base.as_deref(), context).await,
+        Verb::Check { files } => check(&files, context).await,
         Verb::Schema { kind } => {
-            raw(&format!("{:#}\n", schema::of(kind)));
+            print_raw(&format!("{:#}\n", schema::build_schema(kind)));
             Ok(ExitKind::Done)
         }
     }
 }
 
-async fn show(changed: bool, base: Option<&str>, desktop: &Context) -> Result<ExitKind, Failure> {
-    let (mut settings, remarks) =
-        config::show(&desktop.surroundings, &desktop.directory, base).await?;
+async fn show(changed: bool, base: Option<&str>, context: &Context) -> Result<ExitKind, Failure> {
+    let (mut settings, notes) =
+        config::show(&context.environment, &context.directory, base).await?;
     if changed {
         settings.retain(|setting| setting.origin != "default");
     }
-    desktop
+    context
         .out
-        .answer(&json!({"settings": settings, "notes": remarks}));
-    for remark in &remarks {
-        desktop.out.remark(remark);
+        .print_json(&json!({"settings": settings, "notes": notes}));
+    for note in &notes {
+        context.out.note(note);
     }
     let rows: Vec<Vec<String>> = settings
         .iter()
         .map(|setting| {
             vec![
                 setting.key.clone(),
-                shown(&setting.value),
+                shorten_value(&setting.value),
                 setting.origin.clone(),
             ]
         })
         .collect();
     for line in columns(&rows) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     Ok(ExitKind::Done)
 }
 
-/// Long values are cut: the JSON answer has the whole.
-fn shown(value: &Value) -> String {
+/// Shortens long values; the JSON output has them in full.
+fn shorten_value(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
         other => findings::shorten(&other.to_string(), 60),
@@ -122,28 +122,33 @@ fn pattern_lines(used: &config::PatternUse) -> Vec<String> {
         .collect()
 }
 
-async fn check(files: &[PathBuf], desktop: &Context) -> Result<ExitKind, Failure> {
-    let checked = config::check(&desktop.surroundings, &desktop.directory, files).await?;
+async fn check(files: &[PathBuf], context: &Context) -> Result<ExitKind, Failure> {
+    let checked = config::check(&context.environment, &context.directory, files).await?;
     let fine = checked.iter().all(|file| file.problems.is_empty());
-    desktop.out.answer(&json!({"fine": fine, "files": checked}));
+    context
+        .out
+        .print_json(&json!({"fine": fine, "files": checked}));
     if checked.is_empty() {
-        desktop
+        context
             .out
-            .line("there is no configuration here; `countersign init` writes one");
+            .line("no configuration found; run `countersign init` to write one");
     }
     for file in &checked {
         if file.problems.is_empty() {
-            desktop.out.line(format!("{}: nothing is wrong", file.name));
+            context.out.line(format!("{}: no mistakes", file.name));
         }
         for problem in &file.problems {
-            desktop.out.line(problem.told(&file.name));
+            context.out.line(problem.display_with_name(&file.name));
             if let Some(hint) = &problem.hint {
-                desktop.out.line(format!("  {hint}"));
+                context.out.line(format!("  {hint}"));
             }
+        }
+        for warning in &file.warnings {
+            context.out.line(format!("warning: {warning}"));
         }
         for used in &file.patterns {
             for line in pattern_lines(used) {
-                desktop.out.line(format!("  {line}"));
+                context.out.line(format!("  {line}"));
             }
         }
     }

@@ -1,80 +1,81 @@
-//! `countersign demo`
+//! `countersign demo`: plays a scripted ticket in a temporary repository.
 
 use std::path::PathBuf;
 
-use super::story::{ProgressFormat, TicketCount, tell};
+use super::progress_output::{ProgressFormat, TicketCount, start_reporting};
 use super::{Context, run};
 use app::failure::{ExitKind, Failure};
-use app::operations::project::furnish;
+use app::operations::project::load_project;
 use app::operations::{App, demo, run as running};
 use app::settings::Environment;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show the other end: a builder that does not listen, and a person who has to decide.
+    /// Show the other outcome: the builder ignores the findings, and a person has to decide.
     #[arg(long)]
     escalate: bool,
-    /// Where to make the throw-away repository; must not be there yet [default: below the data directory].
+    /// Directory for the temporary repository; must not exist yet [default: below the data
+    /// directory].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let out = &desktop.out;
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let out = &context.out;
     let root = match args.dir {
-        Some(dir) => std::path::absolute(desktop.directory.join(dir)).map_err(Failure::usage)?,
-        None => desktop
-            .surroundings
+        Some(dir) => std::path::absolute(context.directory.join(dir)).map_err(Failure::usage)?,
+        None => context
+            .environment
             .data_dir
             .join(format!("demo/{}", engine::clock::now().0)),
     };
-    let stage = demo::build(&root, &desktop.surroundings, args.escalate).await?;
-    let surroundings = Environment {
+    let stage = demo::build_demo(&root, &context.environment, args.escalate).await?;
+    let environment = Environment {
         data_dir: stage.data_dir.clone(),
-        database: desktop.surroundings.database.clone(),
-        ..desktop.surroundings.clone()
+        database: context.environment.database.clone(),
+        ..context.environment.clone()
     };
-    out.line("A small shell project, a ticket, and a scripted crew. The loop, git, the checks and the verdict are real.\n");
-    let mut office = App::open(surroundings).await?;
-    let mut telling = tell(&mut office, ProgressFormat::Auto, TicketCount::One, out);
-    let shop = furnish(&office, &stage.repository, &stage.asked)
+    out.line("A small shell project, a ticket, and scripted agents. The loop, git, the checks and the verdict are real.\n");
+    let mut app = App::open(environment).await?;
+    let mut progress = start_reporting(&mut app, ProgressFormat::Auto, TicketCount::One, out);
+    let project = load_project(&app, &stage.repository, &stage.options)
         .await?
-        .shop;
-    let begun = running::begin(&office, &shop, "", || {
+        .project;
+    let started = running::find_or_add(&app, &project, "", || {
         let bytes = app::settings::read_bounded(&stage.ticket, "the ticket file", 1 << 20)?;
         app::settings::ticket_file::read("ticket.md", &bytes)
     })
     .await?;
-    let ticket = run::drive(&shop, &begun.id, &mut telling, out).await?;
-    run::finish(&office, &ticket, desktop).await?;
-    let program = called(&desktop.surroundings);
-    let again = format!("{program} --data-dir {}", stage.data_dir.display());
+    let ticket = run::run_until_idle(&project, &started.id, &mut progress, out).await?;
+    run::print_result(&app, &ticket, context).await?;
+    let program = program_name(&context.environment);
+    let command = format!("{program} --data-dir {}", stage.data_dir.display());
     out.line(format!("repository {}", stage.repository.display()));
     out.line("\ntry next");
-    out.line(format!("  {again} ticket show slug"));
-    out.line(format!("  {again} log slug"));
-    out.line(format!("  {again} export --as findings slug --round 1"));
+    out.line(format!("  {command} ticket show slug"));
+    out.line(format!("  {command} log slug"));
+    out.line(format!("  {command} export --as findings slug --round 1"));
     out.line(format!(
         "  git -C {} log --oneline --graph",
         stage.repository.display()
     ));
     out.line(format!(
-        "  {program} run --help      on a repository of your own"
+        "  {program} run --help      for your own repository"
     ));
-    Ok(match run::exit_of(&ticket) {
-        // It was asked for.
+    Ok(match run::exit_kind(&ticket) {
+        // The user asked for an escalation, so it counts as success.
         ExitKind::Escalated if args.escalate => ExitKind::Done,
         exit => exit,
     })
 }
 
-/// How the person can call us again: by name where the name is known, else by the path.
-fn called(surroundings: &Environment) -> String {
-    let found = std::env::split_paths(&surroundings.path)
-        .any(|dir| dir.join("countersign") == surroundings.program);
-    if found {
+/// Returns the name of this program if it is in `PATH`, else its full path.
+fn program_name(environment: &Environment) -> String {
+    let in_path = std::env::split_paths(&environment.path)
+        .any(|dir| dir.join("countersign") == environment.program);
+    if in_path {
         "countersign".to_owned()
     } else {
-        surroundings.program.display().to_string()
+        environment.program.display().to_string()
     }
 }

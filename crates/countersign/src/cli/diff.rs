@@ -1,46 +1,46 @@
-//! A change as lines for the eye, with the findings under the lines they speak of. The same lines
-//! are printed by `ticket diff` and scrolled through in `watch`.
+//! Renders a diff with each finding under its lines. `ticket diff` prints these lines, and `watch`
+//! scrolls through them.
 
 use flow::ledger::LedgerEntry;
-use flow::narrate::{Mood, short};
+use flow::narrate::{Mood, short_commit};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
 use super::Context;
-use super::out::size;
-use super::paint::{Glyphs, bold, dim, linked, of_mood, printed};
-use super::syntax::{LanguageFamily, coloured};
+use super::out::terminal_size;
+use super::paint::{Glyphs, bold, dim, hyperlink, mood_style, render_line};
+use super::syntax::{LanguageFamily, highlight};
 use app::failure::{ExitKind, Failure};
 use app::operations::diff::{DiffFile, DiffHunk, DiffRow, DiffRowKind, RoundDiff};
 use app::operations::questions::tickets::ShowDiff;
 
-/// A line, and what it leads to.
+/// A rendered line and what it refers to.
 #[derive(Clone, Debug)]
 pub struct DiffLine {
     pub line: Line<'static>,
-    /// The finding whose remark begins here.
+    /// Id of the finding that begins at this line.
     pub finding: Option<String>,
-    /// The file, and the line in it, that this is about.
-    pub place: Option<(String, Option<u32>)>,
+    /// File and line that this line shows.
+    pub location: Option<(String, Option<u32>)>,
 }
 
-pub async fn perform(id: &str, round: Option<u32>, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(id: &str, round: Option<u32>, context: &Context) -> Result<ExitKind, Failure> {
     let ticket = id.to_owned();
-    let changes = desktop.ask(ShowDiff { ticket, round }).await?;
-    let out = &desktop.out;
-    out.answer(&changes);
+    let changes = context.ask(ShowDiff { ticket, round }).await?;
+    let out = &context.out;
+    out.print_json(&changes);
     if out.json {
         return Ok(ExitKind::Done);
     }
-    for shown in lines(&changes, size().0, &out.glyphs()) {
-        let text = printed(&shown.line, out.terminal.colours);
-        let link = shown.place.zip(changes.root.as_ref());
-        // A line of code is its own address: only headings lead somewhere.
-        let is_heading =
-            shown.finding.is_some() || link.as_ref().is_some_and(|((_, line), _)| line.is_none());
+    for rendered in render_diff(&changes, terminal_size().0, &out.glyphs()) {
+        let text = render_line(&rendered.line, out.terminal.colours);
+        let link = rendered.location.zip(changes.root.as_ref());
+        // Only headings get a hyperlink; a line of code has its number already.
+        let is_heading = rendered.finding.is_some()
+            || link.as_ref().is_some_and(|((_, line), _)| line.is_none());
         out.line(match link {
             Some(((file, line), root)) if is_heading => {
-                linked(&text, &root.join(file), line, out.terminal.links)
+                hyperlink(&text, &root.join(file), line, out.terminal.links)
             }
             Some(_) | None => text,
         });
@@ -48,43 +48,46 @@ pub async fn perform(id: &str, round: Option<u32>, desktop: &Context) -> Result<
     Ok(ExitKind::Done)
 }
 
-/// The whole change. Remarks are folded to `width`; lines of code are not.
-pub fn lines(changes: &RoundDiff, width: usize, glyphs: &Glyphs) -> Vec<DiffLine> {
-    let mut shown = vec![plain(head(changes))];
+/// Renders the whole diff. Findings are wrapped to `width`; lines of code are not.
+pub fn render_diff(changes: &RoundDiff, width: usize, glyphs: &Glyphs) -> Vec<DiffLine> {
+    let mut rendered = vec![plain_line(diff_heading(changes))];
     for file in &changes.files {
-        shown.push(plain(Line::default()));
-        shown.push(DiffLine {
-            place: Some((file.path.clone(), None)),
-            ..plain(title(file))
+        rendered.push(plain_line(Line::default()));
+        rendered.push(DiffLine {
+            location: Some((file.path.clone(), None)),
+            ..plain_line(file_heading(file))
         });
-        body(file, changes, width, glyphs, &mut shown);
+        push_file(file, changes, width, glyphs, &mut rendered);
     }
-    let elsewhere: Vec<&LedgerEntry> = changes.elsewhere().collect();
+    let elsewhere: Vec<&LedgerEntry> = changes.findings_elsewhere().collect();
     if !elsewhere.is_empty() {
-        shown.push(plain(Line::default()));
-        shown.push(plain(Line::styled("not at a line of the change", bold())));
-    }
-    for entry in elsewhere {
-        shown.extend(remark(entry, 2, width, glyphs));
-    }
-    if changes.cut {
-        shown.push(plain(Line::styled(
-            "the rest of the diff is left out: it is too long",
-            of_mood(Mood::Urgent),
+        rendered.push(plain_line(Line::default()));
+        rendered.push(plain_line(Line::styled(
+            "findings outside the changed lines",
+            bold(),
         )));
     }
-    shown
+    for entry in elsewhere {
+        rendered.extend(render_finding(entry, 2, width, glyphs));
+    }
+    if changes.cut {
+        rendered.push(plain_line(Line::styled(
+            "the diff is too long; the rest is not shown",
+            mood_style(Mood::Urgent),
+        )));
+    }
+    rendered
 }
 
-pub fn plain(line: Line<'static>) -> DiffLine {
+pub fn plain_line(line: Line<'static>) -> DiffLine {
     DiffLine {
         line,
         finding: None,
-        place: None,
+        location: None,
     }
 }
 
-fn head(changes: &RoundDiff) -> Line<'static> {
+fn diff_heading(changes: &RoundDiff) -> Line<'static> {
     let open = changes
         .findings
         .iter()
@@ -94,21 +97,21 @@ fn head(changes: &RoundDiff) -> Line<'static> {
         Span::raw(format!(
             "  round {}  {}..{}  {}, {} open",
             changes.round,
-            short(&changes.base),
-            short(&changes.commit),
-            counted(changes.files.len(), "file"),
-            counted(open.count(), "finding"),
+            short_commit(&changes.base),
+            short_commit(&changes.commit),
+            count_noun(changes.files.len(), "file"),
+            count_noun(open.count(), "finding"),
         )),
     ])
 }
 
-fn counted(n: usize, noun: &str) -> String {
+fn count_noun(n: usize, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {noun}{plural}")
 }
 
-fn title(file: &DiffFile) -> Line<'static> {
-    let what = match file.status {
+fn file_heading(file: &DiffFile) -> Line<'static> {
+    let label = match file.status {
         'A' => "  new",
         'D' => "  deleted",
         'T' => "  type changed",
@@ -117,68 +120,68 @@ fn title(file: &DiffFile) -> Line<'static> {
     let was = file.old_path.as_ref().map(|old| format!("  was {old}"));
     let mut spans = vec![
         Span::styled(file.path.clone(), bold()),
-        Span::styled(format!("{what}{}", was.unwrap_or_default()), dim()),
+        Span::styled(format!("{label}{}", was.unwrap_or_default()), dim()),
     ];
     match (file.added, file.removed) {
         (Some(added), Some(removed)) => {
-            spans.push(Span::styled(format!("  +{added}"), of_mood(Mood::Good)));
-            spans.push(Span::styled(format!(" -{removed}"), of_mood(Mood::Bad)));
+            spans.push(Span::styled(format!("  +{added}"), mood_style(Mood::Good)));
+            spans.push(Span::styled(format!(" -{removed}"), mood_style(Mood::Bad)));
         }
         (None, _) | (_, None) => spans.push(Span::styled("  binary", dim())),
     }
     Line::from(spans)
 }
 
-fn body(
+fn push_file(
     file: &DiffFile,
     changes: &RoundDiff,
     width: usize,
     glyphs: &Glyphs,
-    shown: &mut Vec<DiffLine>,
+    rendered: &mut Vec<DiffLine>,
 ) {
-    let family = LanguageFamily::of(&file.path);
+    let family = LanguageFamily::from_path(&file.path);
     let digits = digits(file);
     let indent = digits + 1;
-    let mut left: Vec<&LedgerEntry> = changes.at(&file.path).collect();
+    let mut left: Vec<&LedgerEntry> = changes.findings_in(&file.path).collect();
     for hunk in &file.hunks {
-        shown.push(plain(between(hunk, digits, glyphs)));
+        rendered.push(plain_line(hunk_separator(hunk, digits, glyphs)));
         for row in &hunk.rows {
-            shown.push(DiffLine {
-                place: row.new.map(|line| (file.path.clone(), Some(line))),
-                ..plain(code(row, family, digits))
+            rendered.push(DiffLine {
+                location: row.new.map(|line| (file.path.clone(), Some(line))),
+                ..plain_line(code_line(row, family, digits))
             });
-            let (here, others): (Vec<_>, Vec<_>) = left
+            let (at_line, others): (Vec<_>, Vec<_>) = left
                 .into_iter()
                 .partition(|entry| row.new.is_some() && last_line(entry) == row.new);
             left = others;
-            for entry in here {
-                shown.extend(remark(entry, indent, width, glyphs));
+            for entry in at_line {
+                rendered.extend(render_finding(entry, indent, width, glyphs));
             }
         }
     }
     for entry in left {
-        shown.extend(remark(entry, indent, width, glyphs));
+        rendered.extend(render_finding(entry, indent, width, glyphs));
     }
 }
 
-/// Between two pieces of a file: what the next one belongs to.
-fn between(hunk: &DiffHunk, digits: usize, glyphs: &Glyphs) -> Line<'static> {
+/// Separates two hunks, with the heading of the next one.
+fn hunk_separator(hunk: &DiffHunk, digits: usize, glyphs: &Glyphs) -> Line<'static> {
     let text = format!("{} {}", glyphs.rule.repeat(digits), hunk.heading);
     Line::styled(text.trim_end().to_owned(), dim())
 }
 
-/// A remark stands under the last line that it speaks of.
+/// Returns the last line of a finding; the finding is shown below it.
 fn last_line(entry: &LedgerEntry) -> Option<u32> {
     entry.finding.end_line.or(entry.finding.line)
 }
 
 fn digits(file: &DiffFile) -> usize {
     let rows = file.hunks.iter().flat_map(|hunk| &hunk.rows);
-    let most = rows.filter_map(|row| row.new.max(row.old)).max();
-    most.unwrap_or(0).to_string().len().max(3)
+    let max = rows.filter_map(|row| row.new.max(row.old)).max();
+    max.unwrap_or(0).to_string().len().max(3)
 }
 
-fn code(row: &DiffRow, family: LanguageFamily, digits: usize) -> Line<'static> {
+fn code_line(row: &DiffRow, family: LanguageFamily, digits: usize) -> Line<'static> {
     let (sign, style) = match row.kind {
         DiffRowKind::Added => ("+", Style::new().fg(Color::Green)),
         DiffRowKind::Removed => ("-", Style::new().fg(Color::Red)),
@@ -189,15 +192,20 @@ fn code(row: &DiffRow, family: LanguageFamily, digits: usize) -> Line<'static> {
     let text = row.text.replace('\t', "    ");
     match row.kind {
         DiffRowKind::Removed => spans.push(Span::styled(text, style)),
-        DiffRowKind::Added | DiffRowKind::Kept => spans.extend(coloured(&text, family)),
+        DiffRowKind::Added | DiffRowKind::Kept => spans.extend(highlight(&text, family)),
     }
     Line::from(spans)
 }
 
-/// A finding as a note in the margin.
-pub fn remark(entry: &LedgerEntry, indent: usize, width: usize, glyphs: &Glyphs) -> Vec<DiffLine> {
+/// Renders a finding as an indented box.
+pub fn render_finding(
+    entry: &LedgerEntry,
+    indent: usize,
+    width: usize,
+    glyphs: &Glyphs,
+) -> Vec<DiffLine> {
     let finding = &entry.finding;
-    let (open, style) = (entry.status.is_open(), of_entry(entry));
+    let (open, style) = (entry.status.is_open(), finding_style(entry));
     let pad = " ".repeat(indent);
     let by: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
     let heading = Line::from(vec![
@@ -208,7 +216,7 @@ pub fn remark(entry: &LedgerEntry, indent: usize, width: usize, glyphs: &Glyphs)
             if open {
                 Style::new()
             } else {
-                of_mood(Mood::Good)
+                mood_style(Mood::Good)
             },
         ),
         Span::styled(
@@ -247,7 +255,7 @@ pub fn remark(entry: &LedgerEntry, indent: usize, width: usize, glyphs: &Glyphs)
     let room = width.saturating_sub(indent + 2).clamp(16, 100);
     let mut lines = vec![heading];
     for (style_of_text, text) in texts {
-        for part in folded(&text, room) {
+        for part in wrap_text(&text, room) {
             lines.push(Line::from(vec![
                 Span::styled(format!("{pad}{} ", glyphs.side), style),
                 Span::styled(part, style_of_text),
@@ -257,16 +265,16 @@ pub fn remark(entry: &LedgerEntry, indent: usize, width: usize, glyphs: &Glyphs)
     if let Some(last) = lines.last_mut().and_then(|line| line.spans.first_mut()) {
         last.content = format!("{pad}{} ", glyphs.corner_bottom).into();
     }
-    let place = finding.file.clone().map(|file| (file, finding.line));
-    let mut shown: Vec<DiffLine> = lines.into_iter().map(plain).collect();
-    if let Some(first) = shown.first_mut() {
+    let location = finding.file.clone().map(|file| (file, finding.line));
+    let mut rendered: Vec<DiffLine> = lines.into_iter().map(plain_line).collect();
+    if let Some(first) = rendered.first_mut() {
         first.finding = Some(entry.id.clone());
-        first.place = place;
+        first.location = location;
     }
-    shown
+    rendered
 }
 
-pub fn of_entry(entry: &LedgerEntry) -> Style {
+pub fn finding_style(entry: &LedgerEntry) -> Style {
     use findings::Severity;
     if !entry.status.is_open() {
         return dim();
@@ -278,11 +286,11 @@ pub fn of_entry(entry: &LedgerEntry) -> Style {
     }
 }
 
-/// Folds at spaces; a word that is longer than the room is cut into pieces.
-pub fn folded(text: &str, room: usize) -> Vec<String> {
-    let room = room.max(1);
+/// Wraps at spaces; a word that is longer than the width is cut into pieces.
+pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
     let mut lines = vec![String::new()];
-    let wide = |text: &str| Span::raw(text.to_owned()).width();
+    let width_of = |text: &str| Span::raw(text.to_owned()).width();
     for word in text.split_whitespace() {
         let mut word = word.to_owned();
         loop {
@@ -292,7 +300,7 @@ pub fn folded(text: &str, room: usize) -> Vec<String> {
             } else {
                 format!("{line} {word}")
             };
-            if wide(&joined) <= room {
+            if width_of(&joined) <= width {
                 if let Some(last) = lines.last_mut() {
                     *last = joined;
                 }
@@ -302,7 +310,7 @@ pub fn folded(text: &str, room: usize) -> Vec<String> {
                 lines.push(String::new());
                 continue;
             }
-            let head: String = first_cells(&word, room);
+            let head: String = first_cells(&word, width);
             word = word.chars().skip(head.chars().count()).collect();
             if let Some(last) = lines.last_mut() {
                 *last = head;
@@ -316,12 +324,12 @@ pub fn folded(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// At least one character, so that cutting always gets on.
-fn first_cells(word: &str, room: usize) -> String {
+/// Returns the first cells of a word: at least one character, so that the caller always advances.
+fn first_cells(word: &str, width: usize) -> String {
     let mut head = String::new();
     for c in word.chars() {
         let longer = format!("{head}{c}");
-        if !head.is_empty() && Span::raw(longer.as_str()).width() > room {
+        if !head.is_empty() && Span::raw(longer.as_str()).width() > width {
             break;
         }
         head = longer;
@@ -335,9 +343,9 @@ mod tests {
 
     #[test]
     fn text_is_folded_at_spaces_and_long_words_are_cut() {
-        assert_eq!(folded("one two three", 8), ["one two", "three"]);
-        assert_eq!(folded("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
-        assert_eq!(folded("", 3), [""]);
-        assert_eq!(folded("漢字", 1), ["漢", "字"]);
+        assert_eq!(wrap_text("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap_text("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
+        assert_eq!(wrap_text("", 3), [""]);
+        assert_eq!(wrap_text("漢字", 1), ["漢", "字"]);
     }
 }

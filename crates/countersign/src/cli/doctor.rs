@@ -1,4 +1,4 @@
-//! `countersign doctor`
+//! `countersign doctor`: checks the machine, the project and the agents.
 
 use super::Context;
 use app::failure::{ExitKind, Failure};
@@ -7,76 +7,78 @@ use server::notify;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Replay every ticket's events and compare with what is stored.
+    /// Replay the events of every ticket and compare the result with the store.
     #[arg(long)]
     verify_log: bool,
-    /// Send a message to each target of [[notify]], or to this one, and show what it answers.
+    /// Send a test message to each target of [[notify]], or only to NAME, and show the answers.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     notify: Option<String>,
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     if args.verify_log {
-        return verify_log(desktop).await;
+        return verify_log(context).await;
     }
     if let Some(name) = &args.notify {
-        return try_targets(name, desktop).await;
+        return try_targets(name, context).await;
     }
-    let found = doctor::examine(&desktop.surroundings, &desktop.directory).await;
-    let out = &desktop.out;
-    for one in &found.examined {
-        let mark = if one.fine { "ok " } else { "!! " };
-        out.line(format!("{mark} {:<10} {}", one.what, one.found));
+    let report = doctor::run_checks(&context.environment, &context.directory).await;
+    let out = &context.out;
+    for item in &report.examined {
+        let mark = if item.fine { "ok " } else { "!! " };
+        out.line(format!("{mark} {:<10} {}", item.what, item.found));
     }
     out.line("\nagents");
-    for seen in &found.agents {
-        let mark = if doctor::is_ready(seen) { "ok " } else { "-- " };
+    for agent in &report.agents {
+        let mark = if doctor::is_ready(agent) {
+            "ok "
+        } else {
+            "-- "
+        };
         out.line(format!(
             "{mark} {:<10} {}",
-            seen.name,
-            doctor::describe(seen)
+            agent.name,
+            doctor::describe_cli(agent)
         ));
     }
-    if !found.starts.is_empty() {
+    if !report.starts.is_empty() {
         out.line("\nin the sandbox");
     }
-    for one in &found.starts {
-        let mark = if one.fine { "ok " } else { "!! " };
-        out.line(format!("{mark} {:<10} {}", one.agent, one.found));
+    for item in &report.starts {
+        let mark = if item.fine { "ok " } else { "!! " };
+        out.line(format!("{mark} {:<10} {}", item.agent, item.found));
     }
-    out.answer(&found);
-    Ok(if found.holds() {
+    out.print_json(&report);
+    Ok(if report.is_healthy() {
         ExitKind::Done
     } else {
         ExitKind::Error
     })
 }
 
-async fn try_targets(name: &str, desktop: &Context) -> Result<ExitKind, Failure> {
-    let mut targets = config::own(&desktop.surroundings)?.notify;
+async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure> {
+    let mut targets = config::load_user_settings(&context.environment)?.notify;
     targets.retain(|target| name.is_empty() || target.name == name);
     if targets.is_empty() {
-        return Err(
-            Failure::usage("your own configuration names no such target")
-                .hint("docs/notifications.md shows how to write [[notify]]"),
-        );
+        return Err(Failure::usage("no such target in your user configuration")
+            .hint("see docs/notifications.md for [[notify]]"));
     }
-    let office = desktop.office().await?;
-    let mut tried = Vec::new();
+    let app = context.open_app().await?;
+    let mut results = Vec::new();
     for target in &targets {
-        for remark in target.remarks() {
-            desktop.out.line(format!("note: {remark}"));
+        for note in target.remarks() {
+            context.out.line(format!("note: {note}"));
         }
-        let one = notify::try_out(&office, target.target()?).await?;
-        let mark = if one.fine { "ok " } else { "!! " };
-        let line = format!("{mark} {:<10} {}", one.name, one.answer);
-        desktop.out.line(line.trim_end());
-        tried.push(one);
+        let result = notify::send_test(&app, target.resolve()?).await?;
+        let mark = if result.fine { "ok " } else { "!! " };
+        let line = format!("{mark} {:<10} {}", result.name, result.answer);
+        context.out.line(line.trim_end());
+        results.push(result);
     }
-    let fine = tried.iter().all(|one| one.fine);
-    desktop
+    let fine = results.iter().all(|result| result.fine);
+    context
         .out
-        .answer(&serde_json::json!({"fine": fine, "targets": tried}));
+        .print_json(&serde_json::json!({"fine": fine, "targets": results}));
     Ok(if fine {
         ExitKind::Done
     } else {
@@ -84,22 +86,22 @@ async fn try_targets(name: &str, desktop: &Context) -> Result<ExitKind, Failure>
     })
 }
 
-async fn verify_log(desktop: &Context) -> Result<ExitKind, Failure> {
-    let office = desktop.office().await?;
-    let audit = history::audit(&office).await?;
-    desktop.out.answer(&audit);
-    desktop.out.line(format!(
+async fn verify_log(context: &Context) -> Result<ExitKind, Failure> {
+    let app = context.open_app().await?;
+    let audit = history::audit(&app).await?;
+    context.out.print_json(&audit);
+    context.out.line(format!(
         "{} tickets, {} events: {}",
         audit.tickets,
         audit.events,
         if audit.differences.is_empty() {
-            "the log gives exactly what is stored"
+            "the log matches the store"
         } else {
             "DIFFERENT"
         }
     ));
     for difference in &audit.differences {
-        desktop.out.line(format!("  {difference}"));
+        context.out.line(format!("  {difference}"));
     }
     Ok(if audit.differences.is_empty() {
         ExitKind::Done

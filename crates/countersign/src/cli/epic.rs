@@ -1,21 +1,21 @@
-//! `countersign epic …`, and the epic's part of `countersign run`
+//! `countersign epic …`: lists, shows and signs epics; also runs the epics of `countersign run`.
 
 use engine::process::StopSignal;
 use flow::TicketId;
-use flow::epic::{EpicStatus, rehearsal, written};
+use flow::epic::{EpicStatus, dry_run_plan, render_markdown};
 use flow::narrate::Mood;
 use flow::policy::Land;
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::workshop::Project;
+use engine::project::Project;
 
 use super::Context;
-use super::out::{Out, columns, raw};
-use super::paint::elapsed;
-use super::run::names_of_checks;
-use super::story::ProgressReporter;
+use super::out::{Out, columns, print_raw};
+use super::paint::format_elapsed;
+use super::progress_output::ProgressReporter;
+use super::run::check_names;
 use app::failure::{ExitKind, Failure};
 use app::operations::App;
 use app::operations::epics::{self, EpicReport};
@@ -24,50 +24,55 @@ use app::operations::questions::work::{ListEpics, ShowEpic, SignEpic};
 use app::settings::epic_file::{self, EpicFile};
 use app::settings::read_bounded;
 
-/// How wide the bar of what has landed is.
-const BAR: usize = 24;
+/// Width of the progress bar.
+const BAR_WIDTH: usize = 24;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// List epics and how they stand.
+    /// List epics and their status.
     List,
-    /// Show one epic: its tickets, rounds, findings by fate, cost and time.
+    /// Show an epic: its tickets, rounds, findings by outcome, cost and time.
     Show { epic: String },
-    /// Sign an epic whose tickets have all landed; who and why is recorded.
+    /// Sign an epic whose tickets have all landed. Your name and your reason are recorded.
     Accept {
         epic: String,
-        /// Why; it is recorded with your name.
+        /// Reason, recorded with your name.
         #[arg(long)]
         why: String,
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::List => list(desktop).await,
-        Verb::Show { epic } => Ok(show(&desktop.ask(ShowEpic { epic }).await?, desktop)),
+        Verb::List => list(context).await,
+        Verb::Show { epic } => Ok(show(&context.ask(ShowEpic { epic }).await?, context)),
         Verb::Accept { epic, why } => {
-            let looked = desktop.ask(SignEpic { epic, why }).await?;
-            Ok(show(&looked, desktop))
+            let report = context.ask(SignEpic { epic, why }).await?;
+            Ok(show(&report, context))
         }
     }
 }
 
-async fn list(desktop: &Context) -> Result<ExitKind, Failure> {
-    let all = desktop.ask(ListEpics {}).await?.items;
-    desktop.out.answer(&serde_json::json!({"epics": all}));
+async fn list(context: &Context) -> Result<ExitKind, Failure> {
+    let all = context.ask(ListEpics {}).await?.items;
+    context.out.print_json(&serde_json::json!({"epics": all}));
     if all.is_empty() {
-        desktop
+        context
             .out
-            .line("no epics; `countersign run EPIC.yaml` makes one");
+            .line("no epics; create one with `countersign run EPIC.yaml`");
     }
     let rows = all.iter().map(|epic| {
         let sum = &epic.completion;
         let landed = format!("{}/{} landed", sum.landed, sum.tickets);
-        vec![epic.id.clone(), landed, words(epic), epic.title.clone()]
+        vec![
+            epic.id.clone(),
+            landed,
+            describe_status(epic),
+            epic.title.clone(),
+        ]
     });
     for line in columns(&rows.collect::<Vec<_>>()) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     Ok(ExitKind::Done)
 }
@@ -79,31 +84,31 @@ fn names(ids: &[TicketId]) -> String {
         .join(", ")
 }
 
-/// How it stands, in words.
-fn words(epic: &EpicReport) -> String {
-    match &epic.standing {
-        EpicStatus::Goes { ready } => format!("goes on: {}", names(ready)),
+/// Describes the status in words.
+fn describe_status(epic: &EpicReport) -> String {
+    match &epic.status {
+        EpicStatus::Goes { ready } => format!("in progress: {}", names(ready)),
         EpicStatus::Stopped { by, why } => format!("stopped: {by} is critical and failed ({why})"),
         EpicStatus::Waits { tickets } => format!("waits for a person: {}", names(tickets)),
-        EpicStatus::AtTheGate => "all landed; waits for a person's signature".to_owned(),
+        EpicStatus::AtTheGate => "all landed; a person has to sign it".to_owned(),
         EpicStatus::Complete => "complete".to_owned(),
         EpicStatus::Incomplete { failed } => format!("ended; not landed: {}", names(failed)),
     }
 }
 
-/// The report, and how the program ends.
-pub fn show(epic: &EpicReport, desktop: &Context) -> ExitKind {
-    let (exit, next) = match &epic.standing {
+/// Prints the report and returns the exit code.
+pub fn show(epic: &EpicReport, context: &Context) -> ExitKind {
+    let (exit, next) = match &epic.status {
         EpicStatus::Goes { .. } => (
             ExitKind::Interrupted,
-            Some("run the epic's file again; it goes on from here".to_owned()),
+            Some("run the epic's file again to continue".to_owned()),
         ),
         EpicStatus::Stopped { .. } | EpicStatus::Incomplete { .. } => (ExitKind::Failed, None),
         EpicStatus::Waits { tickets } => (
             ExitKind::Escalated,
             tickets
                 .first()
-                .map(|one| format!("countersign ticket show {one}")),
+                .map(|ticket| format!("countersign ticket show {ticket}")),
         ),
         EpicStatus::AtTheGate => (
             ExitKind::Escalated,
@@ -111,34 +116,34 @@ pub fn show(epic: &EpicReport, desktop: &Context) -> ExitKind {
         ),
         EpicStatus::Complete => (ExitKind::Done, None),
     };
-    desktop
+    context
         .out
-        .answer(&serde_json::json!({"exit": exit.code(), "epic": epic}));
-    if !desktop.out.json {
-        if desktop.out.terminal.moves {
-            glance(epic, &desktop.out);
+        .print_json(&serde_json::json!({"exit": exit.code(), "epic": epic}));
+    if !context.out.json {
+        if context.out.terminal.moves {
+            print_overview(epic, &context.out);
         } else {
-            raw(&written(&epic.id, &epic.title, &epic.completion));
+            print_raw(&render_markdown(&epic.id, &epic.title, &epic.completion));
         }
-        desktop.out.line(format!("\n{}", words(epic)));
+        context.out.line(format!("\n{}", describe_status(epic)));
         if let Some(signed) = &epic.signed {
-            desktop
+            context
                 .out
                 .line(format!("signed by {}: {}", signed.by, signed.why));
         }
         if let Some(next) = next {
-            desktop.out.line(format!("next: {next}"));
+            context.out.line(format!("next: {next}"));
         }
     }
     exit
 }
 
-/// The report for eyes: a bar and a line for each ticket. Elsewhere it is Markdown.
-fn glance(epic: &EpicReport, out: &Out) {
+/// Prints the report for a terminal: a bar and a line per ticket. Other outputs get Markdown.
+fn print_overview(epic: &EpicReport, out: &Out) {
     let (sum, glyphs) = (&epic.completion, out.glyphs());
     let title = findings::one_line(&epic.title);
     out.line(out.bold(&format!("epic {}: {title}", epic.id)));
-    let (full, rest) = glyphs.bar(sum.landed, sum.tickets, BAR);
+    let (full, rest) = glyphs.bar(sum.landed, sum.tickets, BAR_WIDTH);
     let took = i64::try_from(sum.took_ms).unwrap_or(i64::MAX);
     out.line(format!(
         "{}{rest} {} of {} landed, {} rounds, {}, {}\n",
@@ -146,8 +151,8 @@ fn glance(epic: &EpicReport, out: &Out) {
         sum.landed,
         sum.tickets,
         sum.rounds,
-        dollars(sum.spent.usd_micros),
-        elapsed(took),
+        format_dollars(sum.spent.usd_micros),
+        format_elapsed(took),
     ));
     let rows = sum.lines.iter().map(|line| {
         vec![
@@ -155,60 +160,63 @@ fn glance(epic: &EpicReport, out: &Out) {
             line.stage.to_string(),
             format!("{} rounds", line.rounds),
             format!("{} findings", line.findings),
-            dollars(line.usd_micros),
+            format_dollars(line.usd_micros),
             findings::one_line(&line.title),
         ]
     });
     for line in columns(&rows.collect::<Vec<_>>()) {
-        out.told(&line, 4);
+        out.print_wrapped(&line, 4);
     }
 }
 
-/// The epic that the words mean, if they mean one.
-pub fn file(desktop: &Context, words: &str) -> Result<Option<EpicFile>, Failure> {
-    let path = desktop.directory.join(words);
-    if words.trim().is_empty() || !path.is_file() {
+/// Reads the argument as an epic file. Returns `None` if it is something else.
+pub fn read_epic_file(context: &Context, source: &str) -> Result<Option<EpicFile>, Failure> {
+    let path = context.directory.join(source);
+    if source.trim().is_empty() || !path.is_file() {
         return Ok(None);
     }
     let bytes = read_bounded(&path, "the file", epic_file::BYTES_MAX)?;
-    epic_file::read(words, &bytes)
+    epic_file::read(source, &bytes)
 }
 
-/// What would be done, in the order in which it would begin; nothing is.
-pub fn rehearse(
+/// Prints what would be done, in start order, without doing it.
+pub fn print_plan(
     tickets: &[(TicketId, BTreeSet<TicketId>)],
     plan: &RunPlan,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
-    let order = flow::graph::order(&graph).map_err(Failure::usage)?;
-    let always = plan.reviewers.iter().filter(|one| !one.confirms);
-    let seats: Vec<String> = always.map(|one| one.seat.clone()).collect();
+    let order = flow::graph::topological_order(&graph).map_err(Failure::usage)?;
+    let always = plan
+        .reviewers
+        .iter()
+        .filter(|reviewer| !reviewer.second_reviewer);
+    let reviewers: Vec<String> = always.map(|reviewer| reviewer.seat.clone()).collect();
     let mut lines: Vec<String> = order
         .iter()
-        .flat_map(|id| rehearsal(id, plan.max_rounds, &seats))
+        .flat_map(|id| dry_run_plan(id, plan.max_rounds, &reviewers))
         .collect();
-    lines.extend(crew_and_end(plan));
+    lines.extend(plan_lines(plan));
     for line in &lines {
-        desktop.out.line(line);
+        context.out.line(line);
     }
-    desktop
+    context
         .out
-        .answer(&serde_json::json!({"dry_run": lines, "order": order, "plan": plan}));
+        .print_json(&serde_json::json!({"dry_run": lines, "order": order, "plan": plan}));
     Ok(ExitKind::Done)
 }
 
-/// By whom, under which checks, and to what end: as the project's settings have it.
-fn crew_and_end(plan: &RunPlan) -> Vec<String> {
-    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "nobody named".to_owned());
-    let seats = plan.reviewers.iter();
-    let seats: Vec<String> = seats
-        .map(|one| format!("{} {}", one.seat, name(&one.by)))
+/// Returns the agents, checks and landing of the project's settings.
+fn plan_lines(plan: &RunPlan) -> Vec<String> {
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none set".to_owned());
+    let reviewers = plan.reviewers.iter();
+    let reviewers: Vec<String> = reviewers
+        .map(|reviewer| format!("{} {}", reviewer.seat, name(&reviewer.by)))
         .collect();
     let land = match plan.land {
         Land::Branch => "leave each on its branch".to_owned(),
         Land::Merge => format!("merge each into {}", plan.base),
-        Land::Queue => format!("land on {} by the queue", plan.base),
+        Land::Queue => format!("land on {} through the queue", plan.base),
     };
     let none = |list: String| {
         if list.is_empty() {
@@ -217,59 +225,59 @@ fn crew_and_end(plan: &RunPlan) -> Vec<String> {
             list
         }
     };
-    let remarks = plan.remarks.iter().map(|remark| format!("note: {remark}"));
+    let notes = plan.remarks.iter().map(|note| format!("note: {note}"));
     [
         format!("[DRY-RUN] Builder: {}", name(&plan.builder)),
-        format!("[DRY-RUN] Reviewers: {}", none(seats.join(", "))),
+        format!("[DRY-RUN] Reviewers: {}", none(reviewers.join(", "))),
         format!("[DRY-RUN] Verifier: {}", name(&plan.verifier)),
         format!("[DRY-RUN] Checks: {}", none(plan.checks.join(", "))),
         format!("[DRY-RUN] Would {land}"),
     ]
     .into_iter()
-    .chain(remarks)
+    .chain(notes)
     .collect()
 }
 
-/// Enters the epic and works on it until a person is needed or all is done.
+/// Adds the epic and works on it until a person is needed or everything is done.
 pub async fn run(
-    office: &App,
-    shop: &Arc<Project>,
+    app: &App,
+    project: &Arc<Project>,
     file: &EpicFile,
     jobs: usize,
-    mut telling: ProgressReporter,
-    desktop: &Context,
+    mut reporter: ProgressReporter,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    let added = epics::enter(office, file, Some(shop), &shop.project.policy).await?;
-    desktop.out.line(format!(
+    let added = epics::add_epic(app, file, Some(project), &project.config.policy).await?;
+    context.out.line(format!(
         "epic {}: {} tickets, {} of them new, {jobs} at a time",
         file.id,
         file.tickets.len(),
         added.len()
     ));
-    let ended = epics::ended(office, &file.id).await?;
-    telling.begin(|progress| {
-        progress.checks = names_of_checks(shop);
-        progress.expect(file.tickets.len(), ended);
+    let ended = epics::ended_tickets(app, &file.id).await?;
+    reporter.begin(|progress| {
+        progress.checks = check_names(project);
+        progress.expect_tickets(file.tickets.len(), ended);
     });
     let (stopper, stop) = StopSignal::pair();
-    let work = epics::work(office, shop, &file.id, jobs, stop);
+    let work = epics::run_epic(app, project, &file.id, jobs, stop);
     tokio::pin!(work);
-    let mut asked = 0;
-    let looked = loop {
+    let mut interrupts = 0;
+    let report = loop {
         tokio::select! {
             done = &mut work => break done?,
             signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
-                asked += 1;
-                if asked > 1 {
-                    return Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint("go on with the same command"));
+                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+                interrupts += 1;
+                if interrupts > 1 {
+                    return Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint("run the same command again to continue"));
                 }
                 stopper.stop();
-                telling.stopping(&desktop.out);
+                reporter.stopping(&context.out);
             }
         }
     };
-    telling.rest();
-    desktop.out.line("");
-    Ok(show(&looked, desktop))
+    reporter.clear();
+    context.out.line("");
+    Ok(show(&report, context))
 }

@@ -1,4 +1,4 @@
-//! `countersign escalation …`
+//! `countersign escalation …`: lists, shows and resolves escalations.
 
 use clap::builder::PossibleValuesParser;
 use flow::event::Choice;
@@ -14,42 +14,42 @@ use app::operations::questions::decisions::{
 pub enum Verb {
     /// List the tickets that wait for a person.
     List,
-    /// Show one: why it waits, what is open, what can be decided.
+    /// Show an escalation: its reason, the open findings and the possible decisions.
     Show { ticket: String },
-    /// Decide. Your name and your reason are recorded.
+    /// Resolve an escalation. Your name and your reason are recorded.
     #[command(after_help = CHOICES)]
     Resolve {
         ticket: String,
-        /// accept, continue, take-over, reset, reassign or reject.
+        /// Decision: accept, continue, take-over, reset, reassign or reject.
         #[arg(value_parser = PossibleValuesParser::new(Choice::WORDS))]
         choice: String,
-        /// Why; needed to accept and to reject.
+        /// Reason; required for accept and reject.
         #[arg(long, default_value = "")]
         why: String,
-        /// Accept although checks are not green.
+        /// Accept even if checks are not green.
         #[arg(long)]
         over_red_checks: bool,
-        /// With reassign: the builder that shall have it.
+        /// With reassign: the new builder.
         #[arg(long, value_name = "AGENT")]
         builder: Option<String>,
-        /// With reassign: the reviewer that shall have it.
+        /// With reassign: the new reviewer.
         #[arg(long, value_name = "AGENT")]
         reviewer: Option<String>,
     },
 }
 
 const CHOICES: &str = "\
-accept     done despite what is open; every open must-fix finding is waived in your name
-continue   one more round, or the interrupted step again
-take-over  you fix it by hand and resubmit; until then it is blocked
-reset      the count of rounds starts again
-reassign   another builder or reviewer
-reject     the ticket has failed";
+accept     done despite open findings; every open must-fix finding is waived in your name
+continue   one more round, or retry the interrupted step
+take-over  you fix it by hand and resubmit; until then the ticket is blocked
+reset      restart the count of rounds
+reassign   assign another builder or reviewer
+reject     the ticket fails";
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::List => list(desktop).await,
-        Verb::Show { ticket } => show(&ticket, desktop).await,
+        Verb::List => list(context).await,
+        Verb::Show { ticket } => show(&ticket, context).await,
         Verb::Resolve {
             ticket,
             choice,
@@ -66,50 +66,51 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
                 builder,
                 reviewer,
             };
-            resolve(decision, desktop).await
+            resolve(decision, context).await
         }
     }
 }
 
-async fn list(desktop: &Context) -> Result<ExitKind, Failure> {
-    let waiting = desktop.ask(ListEscalations::default()).await?;
-    desktop
+async fn list(context: &Context) -> Result<ExitKind, Failure> {
+    let waiting = context.ask(ListEscalations::default()).await?;
+    context
         .out
-        .answer(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
+        .print_json(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
     if waiting.items.is_empty() {
-        desktop.out.line("nobody waits for a person");
+        context.out.line("no ticket waits for a person");
     }
-    for one in waiting.items {
-        desktop
+    for escalation in waiting.items {
+        context.out.line(format!(
+            "{}  {}  {}",
+            escalation.id, escalation.title, escalation.reason
+        ));
+        context
             .out
-            .line(format!("{}  {}  {}", one.id, one.title, one.reason));
-        desktop
-            .out
-            .line(format!("    countersign escalation show {}", one.id));
+            .line(format!("    countersign escalation show {}", escalation.id));
     }
     Ok(ExitKind::Done)
 }
 
-async fn show(id: &str, desktop: &Context) -> Result<ExitKind, Failure> {
-    let stored = desktop.ask(ticket::of(id)).await?;
+async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
+    let stored = context.ask(ticket::show_request(id)).await?;
     let Some(escalation) = &stored.ticket.escalation else {
         return Err(Failure::usage(format!(
-            "{id} is {} and waits for no decision",
+            "{id} is {} and needs no decision",
             stored.ticket.stage
         ))
         .hint(format!("countersign ticket show {id}")));
     };
     let ticket = id.to_owned();
-    let waiting = desktop.ask(ShowEscalation { ticket }).await?;
-    let evolution = ticket::evolution_lines(&stored.ticket);
-    desktop.out.answer(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "evolution": evolution}));
+    let waiting = context.ask(ShowEscalation { ticket }).await?;
+    let evolution = ticket::findings_by_round(&stored.ticket);
+    context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "findings_by_round": evolution}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
-        desktop.out.told(&line, 4);
+        context.out.print_wrapped(&line, 4);
     }
     Ok(ExitKind::Done)
 }
 
-/// The evidence and the choices, as a person needs them.
+/// Renders the evidence and the possible decisions.
 pub fn explain(
     ticket: &flow::Ticket,
     waiting: &escalations::PendingEscalation,
@@ -126,7 +127,7 @@ pub fn explain(
     );
     lines.extend(ticket::rounds(ticket));
     lines.extend(ticket::ledger(ticket));
-    lines.extend(ticket::evolution(ticket));
+    lines.extend(ticket::findings_by_round_lines(ticket));
     lines.push("\ndecide".to_owned());
     for choice in &waiting.choices {
         let needs_why = matches!(*choice, "accept" | "reject");
@@ -139,18 +140,18 @@ pub fn explain(
     lines
 }
 
-async fn resolve(decision: ResolveEscalation, desktop: &Context) -> Result<ExitKind, Failure> {
+async fn resolve(decision: ResolveEscalation, context: &Context) -> Result<ExitKind, Failure> {
     let (id, word) = (decision.ticket.clone(), decision.choice.clone());
-    let ResolvedEscalation { standing, by } = desktop.ask(decision).await?;
-    let stage = standing.stage;
-    desktop
+    let ResolvedEscalation { summary, by } = context.ask(decision).await?;
+    let stage = summary.stage;
+    context
         .out
-        .answer(&serde_json::json!({"id": id, "choice": word, "stage": stage}));
-    desktop
+        .print_json(&serde_json::json!({"id": id, "choice": word, "stage": stage}));
+    context
         .out
         .line(format!("{id} is {stage} ({word}, by {by})"));
-    if !stage.is_terminal() && !standing.needs_person {
-        desktop.out.line(format!("next: countersign run {id}"));
+    if !stage.is_terminal() && !summary.needs_person {
+        context.out.line(format!("next: countersign run {id}"));
     }
     Ok(ExitKind::Done)
 }

@@ -1,33 +1,33 @@
-//! Examples in the help of every verb that does not bring its own, in one place and one form.
+//! Examples for the help of every verb that has none of its own.
 
 use clap::{Command, CommandFactory};
 
 use super::Args;
 
-/// The whole command line, each verb with its examples.
+/// Returns the whole command line with examples for each verb.
 pub fn command() -> Command {
     let mut command = Args::command();
     for (path, lines) in EXAMPLES {
-        let words: Vec<&str> = path.split(' ').collect();
-        command = with(command, &words, &text(lines));
+        let verbs: Vec<&str> = path.split(' ').collect();
+        command = add_examples(command, &verbs, &examples_text(lines));
     }
     command
 }
 
-fn text(lines: &[&str]) -> String {
-    let word = if lines.len() == 1 {
+fn examples_text(lines: &[&str]) -> String {
+    let heading = if lines.len() == 1 {
         "Example:"
     } else {
         "Examples:"
     };
-    let lines = [&[word], lines].concat();
+    let lines = [&[heading], lines].concat();
     lines.join("\n  ")
 }
 
-/// The text below the help of the verb that the words lead to; below what is there already.
-fn with(command: Command, words: &[&str], text: &str) -> Command {
-    if let Some((word, rest)) = words.split_first() {
-        return command.mut_subcommand(*word, |inner| with(inner, rest, text));
+/// Appends the text to the help of the verb at this path, after any text that is there.
+fn add_examples(command: Command, verbs: &[&str], text: &str) -> Command {
+    if let Some((verb, rest)) = verbs.split_first() {
+        return command.mut_subcommand(*verb, |inner| add_examples(inner, rest, text));
     }
     let before = command.get_after_help().map(ToString::to_string);
     let all = before.map_or(text.to_owned(), |before| format!("{before}\n\n{text}"));
@@ -60,15 +60,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "ticket resubmit",
-        &["git switch countersign/T-7   (mend it, commit it)   countersign ticket resubmit T-7"],
+        &["git switch countersign/T-7   (fix and commit)   countersign ticket resubmit T-7"],
     ),
     (
         "ticket budget",
-        &["countersign ticket budget T-7 --usd 5 --why \"it is worth it\""],
+        &["countersign ticket budget T-7 --usd 5 --why \"worth the cost\""],
     ),
     (
         "ticket cancel",
-        &["countersign ticket cancel T-7 --why \"no longer wanted\""],
+        &["countersign ticket cancel T-7 --why \"no longer needed\""],
     ),
     (
         "queue list",
@@ -76,12 +76,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "queue cancel",
-        &["countersign queue cancel fix-42 --why \"no longer wanted\""],
+        &["countersign queue cancel fix-42 --why \"no longer needed\""],
     ),
     ("queue limit", &["countersign queue limit claude 4"]),
     (
         "ticket waive",
-        &["countersign ticket waive T-7 F2 --why \"the input is ours alone\""],
+        &["countersign ticket waive T-7 F2 --why \"only trusted input\""],
     ),
     (
         "worker",
@@ -111,7 +111,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("epic show", &["countersign epic show greetings"]),
     (
         "epic accept",
-        &["countersign epic accept greetings --why \"seen and tried\""],
+        &["countersign epic accept greetings --why \"reviewed and tried\""],
     ),
     (
         "log",
@@ -127,7 +127,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "escalation resolve",
         &[
             "countersign escalation resolve T-7 continue",
-            "countersign escalation resolve T-7 accept --why \"the finding is a matter of taste\"",
+            "countersign escalation resolve T-7 accept --why \"a matter of taste\"",
             "countersign escalation resolve T-7 reassign --reviewer codex",
         ],
     ),

@@ -1,4 +1,4 @@
-//! `countersign findings …`
+//! `countersign findings …`: reads, converts, tracks and scores review texts.
 
 use std::path::PathBuf;
 
@@ -8,44 +8,44 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::choices;
-use super::out::{columns, raw};
+use super::out::{columns, print_raw};
 use app::failure::{ExitKind, Failure};
 use app::operations::findings::{self as operation, ConvertFormat, ParsedReview};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Read review texts of any kind: what they claim, what they find.
+    /// Read review texts of any format: show their verdict and findings.
     #[command(after_help = "Example: my-reviewer | countersign findings parse - --json")]
     Parse {
-        /// Files; `-` is the standard input.
+        /// Files to read; `-` is standard input.
         #[arg(required = true, value_name = "FILE|-")]
         files: Vec<String>,
     },
-    /// Write what was read in another form.
+    /// Convert reviews to another format.
     #[command(
-        after_help = "A refusal is in every form: blocking issues and a refusal without findings are written as\nfindings that must be fixed.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
+        after_help = "A rejection survives in every format: blocking issues and a rejection without findings are written as\nmust-fix findings.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
     )]
     Convert {
         #[arg(long, value_parser = choices::review_form())]
         to: ConvertFormat,
         #[arg(required = true, value_name = "FILE|-")]
         files: Vec<String>,
-        /// The pull request's diff, for comments on its lines (github-review).
+        /// Diff of the pull request, for comments on its lines (github-review).
         #[arg(long, value_name = "FILE")]
         diff: Option<PathBuf>,
-        /// The commit that was reviewed, for a review of it (github-review): a full id, or a name
-        /// that the repository knows. Without it the review names no commit.
+        /// Reviewed commit, for github-review: a full id, or a name that the repository knows.
+        /// Without it the review names no commit.
         #[arg(long, value_name = "COMMIT")]
         commit: Option<String>,
-        /// Looks the commit up in this directory.
+        /// Repository in which to look up the commit.
         #[arg(long, value_name = "DIR", requires = "commit")]
         repo: Option<PathBuf>,
     },
-    /// Which finding of the new review is which of the old one.
+    /// Match the findings of a new review with those of an old one.
     Track {
         old: String,
         new: String,
-        /// Follow lines through the diff between two commits of this repository.
+        /// Repository to follow lines through the diff between two commits.
         #[arg(long, value_name = "DIR", requires_all = ["from", "to"])]
         repo: Option<PathBuf>,
         #[arg(long, value_name = "SHA")]
@@ -56,50 +56,50 @@ pub enum Verb {
     /// Measure the reader on a corpus of annotated reviews.
     Score {
         dir: PathBuf,
-        /// The annotations that were made mechanically from machine formats.
+        /// Use the annotations that were generated from machine formats.
         #[arg(long = "gen")]
         generated: bool,
-        /// A line for each document that was not read perfectly.
+        /// Print a line for each document that was not read perfectly.
         #[arg(long, short)]
         verbose: bool,
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::Parse { files } => parse(&files, desktop),
+        Verb::Parse { files } => parse(&files, context),
         Verb::Convert {
             to,
             files,
             diff,
             commit,
             repo,
-        } => convert(&files, to, (diff, commit, repo), desktop).await,
+        } => convert(&files, to, (diff, commit, repo), context).await,
         Verb::Track {
             old,
             new,
             repo,
             from,
             to,
-        } => track((&old, &new), (repo, from, to), desktop).await,
+        } => track((&old, &new), (repo, from, to), context).await,
         Verb::Score {
             dir,
             generated,
             verbose,
-        } => score(&dir, generated, verbose, desktop),
+        } => score(&dir, generated, verbose, context),
     }
 }
 
-fn parse(files: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
-    let parsed = operation::parse(&desktop.directory, files)?;
-    if desktop.out.json {
+fn parse(files: &[String], context: &Context) -> Result<ExitKind, Failure> {
+    let parsed = operation::parse(&context.directory, files)?;
+    if context.out.json {
         let reviews: Vec<Value> = parsed.iter().map(operation::as_json).collect();
-        desktop.out.answer(&json!({"reviews": reviews}));
+        context.out.print_json(&json!({"reviews": reviews}));
         return Ok(ExitKind::Done);
     }
-    for one in &parsed {
-        for line in describe(one) {
-            desktop.out.line(line);
+    for review in &parsed {
+        for line in describe(review) {
+            context.out.line(line);
         }
     }
     Ok(ExitKind::Done)
@@ -108,14 +108,14 @@ fn parse(files: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
 fn describe(parsed: &ParsedReview) -> Vec<String> {
     let review = &parsed.review;
     let verdict = claim_word(review.claim).replace('_', " ");
-    let said = review
+    let claim = review
         .claim_text
         .as_deref()
         .map(|text| format!(" (“{}”)", findings::shorten(text, 80)))
         .unwrap_or_default();
-    let way = format!("{:?}", review.way).to_lowercase();
+    let format = format!("{:?}", review.way).to_lowercase();
     let mut lines = vec![format!(
-        "{}: {verdict}{said}, read as {way}, {} % sure",
+        "{}: {verdict}{claim}, read as {format}, {} % sure",
         parsed.name, review.sureness
     )];
     let rows: Vec<Vec<String>> = review
@@ -136,12 +136,7 @@ fn describe(parsed: &ParsedReview) -> Vec<String> {
         })
         .collect();
     lines.extend(columns(&rows));
-    lines.extend(
-        review
-            .remarks
-            .iter()
-            .map(|remark| format!("  note: {remark}")),
-    );
+    lines.extend(review.remarks.iter().map(|note| format!("  note: {note}")));
     lines
 }
 
@@ -149,65 +144,65 @@ async fn convert(
     files: &[String],
     form: ConvertFormat,
     (diff, commit, repo): (Option<PathBuf>, Option<String>, Option<PathBuf>),
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    let parsed = operation::parse(&desktop.directory, files)?;
+    let parsed = operation::parse(&context.directory, files)?;
     let diff = match diff {
         None => None,
         Some(path) => {
             let bytes =
-                app::settings::read_bounded(&desktop.directory.join(path), "the diff", 64 << 20)?;
+                app::settings::read_bounded(&context.directory.join(path), "the diff", 64 << 20)?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         }
     };
     let commit = match commit {
         None => None,
         Some(name) => {
-            let repository = desktop.directory.join(repo.unwrap_or_default());
-            Some(operation::commit_id(&desktop.surroundings, &repository, &name).await?)
+            let repository = context.directory.join(repo.unwrap_or_default());
+            Some(operation::commit_id(&context.environment, &repository, &name).await?)
         }
     };
-    let wanted = operation::ConvertOptions {
+    let options = operation::ConvertOptions {
         diff: diff.as_deref(),
         commit: commit.as_deref(),
     };
-    let text = operation::convert(&parsed, form, wanted, &engine::clock::now().iso());
-    raw(&text);
+    let text = operation::convert(&parsed, form, options, &engine::clock::now().to_iso());
+    print_raw(&text);
     Ok(ExitKind::Done)
 }
 
 async fn track(
     (old, new): (&str, &str),
     (repo, from, to): (Option<PathBuf>, Option<String>, Option<String>),
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
     let commits = match (repo, &from, &to) {
         (Some(repo), Some(from), Some(to)) => Some((
-            &desktop.surroundings,
-            desktop.directory.join(repo),
+            &context.environment,
+            context.directory.join(repo),
             from.as_str(),
             to.as_str(),
         )),
         (None, Some(from), Some(to)) => Some((
-            &desktop.surroundings,
-            desktop.directory.clone(),
+            &context.environment,
+            context.directory.clone(),
             from.as_str(),
             to.as_str(),
         )),
         (_, None, None) => None,
         (_, Some(_), None) | (_, None, Some(_)) => {
-            return Err(Failure::usage("--from and --to belong together")
+            return Err(Failure::usage("--from and --to must be given together")
                 .hint("give both commits, or neither"));
         }
     };
-    let tracked = operation::track(&desktop.directory, (old, new), commits).await?;
-    desktop.out.answer(&json!({"links": tracked.links}));
+    let tracked = operation::track(&context.directory, (old, new), commits).await?;
+    context.out.print_json(&json!({"links": tracked.links}));
     let (old, new) = (&tracked.old.review.findings, &tracked.new.review.findings);
     let mut rows = Vec::new();
     for (at, finding) in old.iter().enumerate() {
         let id = format!("F{}", at + 1);
         let link = tracked.links.iter().find(|link| link.id == id);
-        let place = link.and_then(|link| new.get(link.new)).map_or_else(
+        let target = link.and_then(|link| new.get(link.new)).map_or_else(
             || "not repeated (which does not mean fixed)".to_owned(),
             |new| {
                 format!(
@@ -219,7 +214,7 @@ async fn track(
         rows.push(vec![
             id,
             location(finding).unwrap_or_default(),
-            place,
+            target,
             findings::shorten(&finding.title, 70),
         ]);
     }
@@ -234,7 +229,7 @@ async fn track(
         }
     }
     for line in columns(&rows) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     Ok(ExitKind::Done)
 }
@@ -243,10 +238,10 @@ fn score(
     dir: &std::path::Path,
     generated: bool,
     verbose: bool,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    let (table, tracking) = operation::score(&desktop.directory.join(dir), generated)?;
-    desktop.out.answer(&json!({
+    let (table, tracking) = operation::score(&context.directory.join(dir), generated)?;
+    context.out.print_json(&json!({
         "documents": table.documents,
         "verdict": table.verdict.percent(),
         "recall": table.recall.percent(),
@@ -256,11 +251,11 @@ fn score(
         "severity": table.severity.percent(),
         "tracking": {"same": tracking.same.percent(), "reworded": tracking.reworded.percent(), "right": tracking.right.percent()},
     }));
-    desktop.out.line(table.to_string());
-    desktop.out.line(tracking.to_string());
+    context.out.line(table.to_string());
+    context.out.line(tracking.to_string());
     if verbose {
         for line in table.details.iter().chain(&tracking.details) {
-            desktop.out.line(line);
+            context.out.line(line);
         }
     }
     Ok(ExitKind::Done)

@@ -1,4 +1,4 @@
-//! `countersign hook …`
+//! `countersign hook …`: installs and removes the pre-push hook.
 
 use serde_json::json;
 
@@ -8,52 +8,52 @@ use app::operations::hooks;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Install a pre-push hook that runs `countersign review` on what is pushed.
+    /// Install a pre-push hook that runs `countersign review` on the pushed commits.
     #[command(after_help = INSTALL_HELP)]
     Install {
-        /// What `review` is given beside the range.
+        /// Flags for `review`, in addition to the range.
         #[arg(last = true, value_name = "REVIEW FLAGS")]
         flags: Vec<String>,
     },
-    /// Take our hook away again.
+    /// Remove Countersign's hook.
     Uninstall,
 }
 
 const INSTALL_HELP: &str = "\
-Somebody else's hook is never touched: it ends with exit code 6 and says which line to add.
+Never changes a hook of somebody else: it ends with exit code 6 and shows the line to add.
 
 Examples:
   countersign hook install
   countersign hook install -- --linters-only
   countersign hook install -- --reviewer codex --fail-on medium
 
-A push that is to go past it once: git push --no-verify";
+To skip the hook once: git push --no-verify";
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::Install { flags } => install(&flags, desktop).await,
-        Verb::Uninstall => uninstall(desktop).await,
+        Verb::Install { flags } => install(&flags, context).await,
+        Verb::Uninstall => uninstall(context).await,
     }
 }
 
-async fn install(flags: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
-    must_be_flags_of_review(flags)?;
-    let installed = hooks::install(&desktop.surroundings, &desktop.directory, flags).await?;
-    for remark in &installed.remarks {
-        desktop.out.remark(remark);
+async fn install(flags: &[String], context: &Context) -> Result<ExitKind, Failure> {
+    check_review_flags(flags)?;
+    let installed = hooks::install(&context.environment, &context.directory, flags).await?;
+    for note in &installed.remarks {
+        context.out.note(note);
     }
     let word = if installed.renewed {
         "renewed"
     } else {
         "installed"
     };
-    desktop
+    context
         .out
         .line(format!("{word} {}", installed.path.display()));
-    desktop
+    context
         .out
-        .line("from now on `git push` reviews first; past it once: git push --no-verify");
-    desktop.out.answer(&json!({
+        .line("from now on `git push` runs a review first; to skip it once: git push --no-verify");
+    context.out.print_json(&json!({
         "installed": installed.path,
         "renewed": installed.renewed,
         "notes": installed.remarks,
@@ -61,27 +61,27 @@ async fn install(flags: &[String], desktop: &Context) -> Result<ExitKind, Failur
     Ok(ExitKind::Done)
 }
 
-/// A hook that always fails would be found out at the next push.
-fn must_be_flags_of_review(flags: &[String]) -> Result<(), Failure> {
-    let words = ["countersign", "review", "HEAD"].map(str::to_owned);
-    let parsed = super::parse(words.iter().chain(flags).map(Into::into).collect());
+/// Checks the flags now, because a hook with bad flags would fail only at the next push.
+fn check_review_flags(flags: &[String]) -> Result<(), Failure> {
+    let command = ["countersign", "review", "HEAD"].map(str::to_owned);
+    let parsed = super::parse(command.iter().chain(flags).map(Into::into).collect());
     parsed.map(drop).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
-        let what = first.trim_start_matches("error: ");
+        let reason = first.trim_start_matches("error: ");
         Failure::usage(format!(
-            "`countersign review` would not take these flags: {what}"
+            "`countersign review` does not accept these flags: {reason}"
         ))
-        .hint("countersign review --help lists them")
+        .hint("run `countersign review --help` for a list")
     })
 }
 
-async fn uninstall(desktop: &Context) -> Result<ExitKind, Failure> {
-    let removed = hooks::uninstall(&desktop.surroundings, &desktop.directory).await?;
-    desktop.out.line(match &removed {
+async fn uninstall(context: &Context) -> Result<ExitKind, Failure> {
+    let removed = hooks::uninstall(&context.environment, &context.directory).await?;
+    context.out.line(match &removed {
         Some(path) => format!("removed {}", path.display()),
-        None => "there is no hook of ours here".to_owned(),
+        None => "Countersign has no hook in this repository".to_owned(),
     });
-    desktop.out.answer(&json!({"removed": removed}));
+    context.out.print_json(&json!({"removed": removed}));
     Ok(ExitKind::Done)
 }

@@ -1,4 +1,4 @@
-//! `countersign init`
+//! `countersign init`: detects the project and writes a first configuration.
 
 use std::io::IsTerminal;
 
@@ -13,115 +13,115 @@ use app::settings::file::NAME;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing is overwritten: where there is a configuration already, it ends with exit code 6.
+Never overwrites a file: if there is a configuration already, it ends with exit code 6.
 
 Examples:
-  countersign init             show what was found, ask, write
-  countersign init --yes       write without a question, for scripts
+  countersign init             show what was detected, ask, write
+  countersign init --yes       write without asking, for scripts
   countersign init --print     only print the file")]
 pub struct Args {
     /// Write without asking.
     #[arg(long, short, conflicts_with = "print")]
     yes: bool,
-    /// Print the file that would be written, and write nothing.
+    /// Print the file instead of writing it.
     #[arg(long)]
     print: bool,
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let proposal = init::propose(&desktop.surroundings, &desktop.directory).await?;
-    let out = &desktop.out;
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let proposal = init::propose(&context.environment, &context.directory).await?;
+    let out = &context.out;
     if args.print {
-        out.answer(&json!({"written": false, "proposal": proposal}));
+        out.print_json(&json!({"written": false, "proposal": proposal}));
         out.line(proposal.text.trim_end());
         return Ok(ExitKind::Done);
     }
-    for line in found(&proposal) {
+    for line in detected_lines(&proposal) {
         out.line(line);
     }
-    if !args.yes && !agreed(&proposal, desktop)? {
+    if !args.yes && !confirm_write(&proposal, context)? {
         out.line("nothing was written");
         return Ok(ExitKind::Done);
     }
     init::write(&proposal)?;
-    out.answer(&json!({"written": true, "proposal": proposal}));
+    out.print_json(&json!({"written": true, "proposal": proposal}));
     out.line(format!("\nwrote {}", proposal.file.display()));
-    for line in next(&proposal) {
+    for line in next_steps(&proposal) {
         out.line(line);
     }
     Ok(ExitKind::Done)
 }
 
-fn found(proposal: &ConfigProposal) -> Vec<String> {
-    let found = &proposal.detected;
-    let mut rows = vec![row("base branch", &proposal.base)];
-    let languages = found.languages.iter();
-    rows.extend(languages.map(|(name, file)| row("language", &format!("{name} ({file})"))));
-    if found.languages.is_empty() {
-        rows.push(row("language", "none that is known here"));
+fn detected_lines(proposal: &ConfigProposal) -> Vec<String> {
+    let detected = &proposal.detected;
+    let mut rows = vec![label_row("base branch", &proposal.base)];
+    let languages = detected.languages.iter();
+    rows.extend(languages.map(|(name, file)| label_row("language", &format!("{name} ({file})"))));
+    if detected.languages.is_empty() {
+        rows.push(label_row("language", "none detected"));
     }
-    let checks = found.checks.iter();
-    rows.extend(checks.map(|(name, command)| row("check", &format!("{name}: {command}"))));
-    if found.checks.is_empty() {
-        rows.push(row("check", "none found; name one under [checks]"));
+    let checks = detected.checks.iter();
+    rows.extend(checks.map(|(name, command)| label_row("check", &format!("{name}: {command}"))));
+    if detected.checks.is_empty() {
+        rows.push(label_row("check", "none detected; add one under [checks]"));
     }
-    rows.extend(found.setup.iter().map(|run| row("setup", run)));
+    rows.extend(detected.setup.iter().map(|run| label_row("setup", run)));
     for agent in &proposal.agents {
         let login = match &agent.login {
-            Some(place) => format!("login: {place}"),
-            None => "no login was seen".to_owned(),
+            Some(path) => format!("login: {path}"),
+            None => "no login found".to_owned(),
         };
-        rows.push(row(
+        rows.push(label_row(
             "agent",
             &format!("{} at {} ({login})", agent.name, agent.path.display()),
         ));
     }
     if proposal.agents.is_empty() {
-        rows.push(row(
+        rows.push(label_row(
             "agent",
-            "none found; `countersign doctor` says how to get one",
+            "none found; run `countersign doctor` to see how to install one",
         ));
     }
     columns(&rows)
 }
 
-fn row(what: &str, found: &str) -> Vec<String> {
-    vec![what.to_owned(), found.to_owned()]
+fn label_row(label: &str, value: &str) -> Vec<String> {
+    vec![label.to_owned(), value.to_owned()]
 }
 
-/// Asks, if there is somebody to ask.
-fn agreed(proposal: &ConfigProposal, desktop: &Context) -> Result<bool, Failure> {
-    let somebody = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if desktop.out.json || !somebody {
-        return Err(Failure::usage(format!(
-            "nobody is here to say whether {NAME} is to be written"
-        ))
-        .hint("write it with --yes, or look at it with --print"));
+/// Asks the user for confirmation; fails without a terminal.
+fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, Failure> {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if context.out.json || !is_terminal {
+        return Err(
+            Failure::usage(format!("not a terminal: pass --yes to write {NAME}"))
+                .hint("show it first with --print"),
+        );
     }
-    desktop.out.line(format!(
-        "\n{NAME} would say (with comments; `countersign init --print` shows them):"
+    context.out.line(format!(
+        "\n{NAME} would contain (without comments; `countersign init --print` shows them):"
     ));
-    let said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    for line in proposal.text.lines().filter(said) {
-        desktop.out.line(format!("  {line}"));
+    let is_setting = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    for line in proposal.text.lines().filter(is_setting) {
+        context.out.line(format!("  {line}"));
     }
-    desktop.out.line("");
+    context.out.line("");
     let answer = read_line(&format!("Write {NAME}? [Y/n] "))?.to_ascii_lowercase();
     Ok(matches!(answer.as_str(), "" | "y" | "yes"))
 }
 
-fn next(proposal: &ConfigProposal) -> Vec<String> {
+fn next_steps(proposal: &ConfigProposal) -> Vec<String> {
     let mut lines = vec![format!(
         "next: read it, then commit it to {}: git add {NAME} && git commit -m \"Add {NAME}\" {NAME}",
         proposal.base
     )];
     match (proposal.builder, proposal.reviewer) {
         (Some(builder), Some(reviewer)) if builder == reviewer => lines.push(format!(
-            "note: {builder} is the only agent here, so it reviews its own kind; another model sees more"
+            "note: {builder} is the only agent here, so it reviews its own work; another model finds more"
         )),
         (None, _) => lines.push(format!("then name a builder and a reviewer in {NAME}")),
         _ => {}
     }
-    lines.push("then: countersign run \"what shall be done\"   or: countersign review".to_owned());
+    lines.push("then: countersign run \"…\"   or: countersign review".to_owned());
     lines
 }

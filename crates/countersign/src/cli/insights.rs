@@ -1,4 +1,4 @@
-//! `countersign insights`
+//! `countersign insights`: shows statistics of findings, and decides on proposed rules.
 
 use std::collections::BTreeMap;
 
@@ -8,74 +8,75 @@ use flow::insight::{FindingOutcomes, Insights};
 use super::Context;
 use super::out::columns;
 use app::failure::{ExitKind, Failure};
-use app::operations::house_rules::{self, AcceptedRule, RuleDecision};
-use app::operations::insights::gather;
-use app::operations::project::open;
+use app::operations::insights::load_insights;
+use app::operations::project::open_repository;
+use app::operations::project_rules::{self, AcceptedRule, RuleDecision};
 use app::operations::questions::work::ShowInsights;
 
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Accept a proposed rule: every later build brief in this repository carries it.
+    /// Accept a proposed rule. It becomes part of every later build brief in this repository.
     Accept {
-        /// Its number in `countersign insights`.
+        /// Number of the rule in `countersign insights`.
         number: usize,
     },
-    /// Turn a proposed rule down; it is not proposed again.
+    /// Reject a proposed rule. It is not proposed again.
     Reject {
-        /// Its number in `countersign insights`.
+        /// Number of the rule in `countersign insights`.
         number: usize,
     },
-    /// Take an accepted rule back.
+    /// Withdraw an accepted rule.
     Withdraw {
-        /// Its id in `countersign insights`.
+        /// Id of the rule in `countersign insights`.
         id: i64,
     },
 }
 
-pub async fn perform(verb: Option<Verb>, desktop: &Context) -> Result<ExitKind, Failure> {
-    let git = open(&desktop.surroundings, &desktop.directory).await;
+pub async fn perform(verb: Option<Verb>, context: &Context) -> Result<ExitKind, Failure> {
+    let git = open_repository(&context.environment, &context.directory).await;
     let Some(verb) = verb else {
-        return show(git.ok().as_ref(), desktop).await;
+        return show(git.ok().as_ref(), context).await;
     };
-    let (git, office) = (git?, desktop.office().await?);
-    let proposed = gather(&office).await?.rules;
+    let (git, app) = (git?, context.open_app().await?);
+    let proposed = load_insights(&app).await?.rules;
     let (word, text) = match verb {
         Verb::Accept { number } => {
-            let rule = house_rules::answer(&office, &git, proposed, number, RuleDecision::Accepted);
+            let rule = project_rules::decide(&app, &git, proposed, number, RuleDecision::Accepted);
             ("accepted", rule.await?.text)
         }
         Verb::Reject { number } => {
-            let rule = house_rules::answer(&office, &git, proposed, number, RuleDecision::Rejected);
+            let rule = project_rules::decide(&app, &git, proposed, number, RuleDecision::Rejected);
             ("rejected", rule.await?.text)
         }
         Verb::Withdraw { id } => (
             "withdrawn",
-            house_rules::withdraw(&office, &git, id).await?.text,
+            project_rules::withdraw(&app, &git, id).await?.text,
         ),
     };
-    let by = &office.surroundings.person;
-    desktop.out.line(format!("{word} by {by}: {text}"));
-    desktop
+    let by = &app.environment.person;
+    context.out.line(format!("{word} by {by}: {text}"));
+    context
         .out
-        .answer(&serde_json::json!({"answer": word, "rule": text, "by": by}));
+        .print_json(&serde_json::json!({"answer": word, "rule": text, "by": by}));
     Ok(ExitKind::Done)
 }
 
-/// Outside of a repository, and from afar, nothing is accepted, and all proposals are shown.
-async fn show(git: Option<&Repository>, desktop: &Context) -> Result<ExitKind, Failure> {
-    let mut all = desktop.ask(ShowInsights {}).await?;
+/// Prints the insights. Outside a repository, or from a server, no rule counts as accepted and all
+/// proposals are shown.
+async fn show(git: Option<&Repository>, context: &Context) -> Result<ExitKind, Failure> {
+    let mut all = context.ask(ShowInsights {}).await?;
     let mut accepted = Vec::new();
-    let from_afar = desktop.surroundings.server.place.is_some();
-    if let Some(git) = git.filter(|_| !from_afar) {
-        let office = desktop.office().await?;
-        accepted = house_rules::accepted(&office, git).await?;
-        all.rules = house_rules::unanswered(&office, git, all.rules).await?;
+    let is_remote = context.environment.server.address.is_some();
+    if let Some(git) = git.filter(|_| !is_remote) {
+        let app = context.open_app().await?;
+        accepted = project_rules::accepted(&app, git).await?;
+        all.rules = project_rules::undecided(&app, git, all.rules).await?;
     }
     let mut answer = serde_json::to_value(&all).unwrap_or_default();
     answer["accepted_rules"] = serde_json::json!(accepted);
-    desktop.out.answer(&answer);
+    context.out.print_json(&answer);
     for line in describe(&all, &accepted) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     Ok(ExitKind::Done)
 }
@@ -86,7 +87,7 @@ fn describe(all: &Insights, accepted: &[AcceptedRule]) -> Vec<String> {
         all.tickets,
         all.accepted,
         all.escalated,
-        all.costs.text(),
+        all.costs.describe(),
     )];
     let rounds = all.rounds_to_approval.iter();
     let rounds: Vec<String> = rounds
@@ -95,15 +96,15 @@ fn describe(all: &Insights, accepted: &[AcceptedRule]) -> Vec<String> {
     if !rounds.is_empty() {
         lines.push(format!("approved: {}", rounds.join(", ")));
     }
-    for (title, fates) in [
+    for (title, outcomes) in [
         ("category", &all.categories),
         ("reviewer", &all.reviewers),
         ("builder", &all.builders),
     ] {
-        lines.extend(table(title, fates));
+        lines.extend(table(title, outcomes));
     }
     if !all.paths.is_empty() {
-        lines.push("\nwhere most is found".to_owned());
+        lines.push("\nfiles with most findings".to_owned());
         let rows = all
             .paths
             .iter()
@@ -111,25 +112,25 @@ fn describe(all: &Insights, accepted: &[AcceptedRule]) -> Vec<String> {
         lines.extend(columns(&rows.collect::<Vec<_>>()));
     }
     if !all.rules.is_empty() {
-        lines.push("\nrules to consider: countersign insights accept N, or reject N".to_owned());
+        lines.push("\nproposed rules: countersign insights accept N, or reject N".to_owned());
     }
     for (at, rule) in all.rules.iter().enumerate() {
         lines.push(format!("  {}. {}", at + 1, rule.text));
         lines.push(format!("     {}", rule.because));
     }
     if !accepted.is_empty() {
-        let head = "\nrules in every build brief here: countersign insights withdraw ID";
+        let head = "\naccepted rules (part of every build brief): countersign insights withdraw ID";
         lines.push(head.to_owned());
     }
     for rule in accepted {
-        let (id, by, at) = (rule.id, &rule.by, rule.at.iso());
+        let (id, by, at) = (rule.id, &rule.by, rule.at.to_iso());
         lines.push(format!("  {id}  {} ({by}, {at})", rule.text));
     }
     lines
 }
 
-fn table(title: &str, fates: &BTreeMap<String, FindingOutcomes>) -> Vec<String> {
-    if fates.is_empty() {
+fn table(title: &str, outcomes: &BTreeMap<String, FindingOutcomes>) -> Vec<String> {
+    if outcomes.is_empty() {
         return Vec::new();
     }
     let percent = |share: Option<u32>| share.map(|n| format!("{n} %")).unwrap_or_default();
@@ -144,13 +145,20 @@ fn table(title: &str, fates: &BTreeMap<String, FindingOutcomes>) -> Vec<String> 
         "refutation",
     ];
     let mut rows = vec![head.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()];
-    for (name, one) in fates {
+    for (name, counts) in outcomes {
         let mut row = vec![name.clone()];
         row.extend(
-            [one.found, one.fixed, one.refuted, one.waived, one.open].map(|n| n.to_string()),
+            [
+                counts.found,
+                counts.fixed,
+                counts.refuted,
+                counts.waived,
+                counts.open,
+            ]
+            .map(|n| n.to_string()),
         );
-        row.push(percent(one.precision()));
-        row.push(percent(one.refutation()));
+        row.push(percent(counts.precision()));
+        row.push(percent(counts.refutation()));
         rows.push(row);
     }
     std::iter::once(String::new())

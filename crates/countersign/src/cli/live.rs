@@ -1,21 +1,21 @@
-//! A few lines at the bottom of the terminal that change, below lines that stay.
+//! A region of lines at the bottom of the terminal that update in place, below lines that stay.
 //!
-//! No raw mode, no other screen: what was printed stays in the scroll-back, Ctrl-C stays a signal,
-//! and a program that is killed leaves at most a few stale lines.
+//! It uses no raw mode and no alternate screen: printed lines stay in the scroll-back, Ctrl-C stays
+//! a signal, and a killed program leaves at most a few stale lines.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use ratatui::text::Line;
 
-use super::out::size;
-use super::paint::printed;
+use super::out::terminal_size;
+use super::paint::render_line;
 
-/// Both ends of an update that is shown at once, where the terminal knows how.
-const HOLD: &str = "\u{1b}[?2026h";
-const SHOW: &str = "\u{1b}[?2026l";
+/// Begin and end of a synchronised update, which terminals without support ignore.
+const SYNC_BEGIN: &str = "\u{1b}[?2026h";
+const SYNC_END: &str = "\u{1b}[?2026l";
 
-/// The changing lines, as they were drawn last.
+/// The live lines as last drawn.
 #[derive(Debug, Default)]
 pub struct LiveRegion {
     drawn: Vec<Line<'static>>,
@@ -30,36 +30,37 @@ impl LiveRegion {
         }
     }
 
-    /// Prints lines that stay, and the changing ones below them.
+    /// Prints lines that stay, and the live lines below them.
     pub fn draw(&mut self, above: &str, lines: Vec<Line<'static>>) {
         if above.is_empty() && lines == self.drawn {
             return;
         }
-        let mut text = format!("{HOLD}{}", self.back());
+        let mut text = format!("{SYNC_BEGIN}{}", self.cursor_to_start());
         if !above.is_empty() {
             let _ = write!(text, "\u{1b}[J{above}");
         }
         for line in &lines {
-            let _ = write!(text, "{}\u{1b}[K\r\n", printed(line, self.colours));
+            let _ = write!(text, "{}\u{1b}[K\r\n", render_line(line, self.colours));
         }
         text.push_str("\u{1b}[J");
-        text.push_str(SHOW);
+        text.push_str(SYNC_END);
         self.drawn = lines;
         write(&text);
     }
 
-    /// Takes the changing lines away.
+    /// Removes the live lines.
     pub fn clear(&mut self) {
         if !self.drawn.is_empty() {
-            let text = format!("{}\u{1b}[J", self.back());
+            let text = format!("{}\u{1b}[J", self.cursor_to_start());
             self.drawn.clear();
             write(&text);
         }
     }
 
-    /// To where the region begins. A terminal that has become narrower has folded its lines.
-    fn back(&self) -> String {
-        let (width, _) = size();
+    /// Returns the sequence that moves the cursor to the start of the region. A terminal that has
+    /// become narrower has wrapped the lines, so they may take more rows.
+    fn cursor_to_start(&self) -> String {
+        let (width, _) = terminal_size();
         let rows: usize = self
             .drawn
             .iter()
@@ -78,9 +79,9 @@ impl Drop for LiveRegion {
     }
 }
 
-/// A reader that has gone is no error of ours.
+/// Writes to standard output and ignores errors, because a closed pipe is not our failure.
 fn write(text: &str) {
     let mut out = std::io::stdout().lock();
-    // As said above.
+    // See above.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! `countersign log`
+//! `countersign log`: prints and follows the event log.
 
 use std::time::Duration;
 
@@ -10,60 +10,62 @@ use super::{Context, transcript};
 use app::failure::{ExitKind, Failure};
 use app::operations::history::{LogFollower, LogLine};
 use app::operations::questions::work::ReadLog;
-use app::operations::questions::{cursor, cursor_text};
-use app::operations::{App, Cursor, overview, ticket_id};
+use app::operations::questions::{format_cursor, parse_cursor};
+use app::operations::{App, Cursor, overview, parse_ticket_id};
 
-/// How long it may take to see that nobody reads any more.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which `--follow` checks that its output still has a reader.
+const READER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this ticket's story.
+    /// Only events of this ticket.
     ticket: Option<String>,
-    /// Only what came after this place in the log (`TRANSACTION.SEQUENCE`, as in the JSON answer).
-    #[arg(long, value_parser = cursor, value_name = "CURSOR")]
+    /// Only events after this position in the log (`TRANSACTION.SEQUENCE`, as in the JSON output).
+    #[arg(long, value_parser = parse_cursor, value_name = "CURSOR")]
     after: Option<Cursor>,
-    /// Go on telling as things happen, until Ctrl-C or until nobody reads.
+    /// Keep printing new events until Ctrl-C, or until the output is closed.
     #[arg(long, short, conflicts_with = "transcript")]
     follow: bool,
-    /// How many events at the most: the newest, or with --after the first after that place.
+    /// Maximum number of events: the newest, or with --after the first after that position.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// What the agents said and did instead: the ticket's runs, or the newest ticket's.
+    /// Show what the agents said and did instead, for this ticket or the newest one.
     #[arg(long, conflicts_with_all = ["after", "limit"])]
     transcript: bool,
-    /// Only this round's.
+    /// Only runs of this round.
     #[arg(long, value_name = "N", requires = "transcript")]
     round: Option<u32>,
-    /// Only this role's.
+    /// Only runs of this role.
     #[arg(long, requires = "transcript")]
     role: Option<transcript::TranscriptRole>,
-    /// The bytes as they came.
+    /// Print the raw bytes of the transcript.
     #[arg(long, requires = "transcript")]
     raw: bool,
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     if args.transcript {
         let ticket = args.ticket.as_deref();
-        return transcript::perform(ticket, args.round, args.role, args.raw, desktop).await;
+        return transcript::perform(ticket, args.round, args.role, args.raw, context).await;
     }
     if args.follow {
-        return follow(args, desktop).await;
+        return follow(args, context).await;
     }
-    let lines = desktop.ask(asked(&args)).await?.items;
-    desktop.out.answer(&serde_json::json!({"events": lines}));
+    let lines = context.ask(log_query(&args)).await?.items;
+    context
+        .out
+        .print_json(&serde_json::json!({"events": lines}));
     if lines.is_empty() {
-        desktop.out.line("nothing has happened yet");
+        context.out.line("no events yet");
     }
     for line in &lines {
-        desktop.out.line(told(line, &desktop.out));
+        context.out.line(format_line(line, &context.out));
     }
     Ok(ExitKind::Done)
 }
 
-pub fn told(line: &LogLine, out: &Out) -> String {
-    let time: String = line.at.iso().chars().skip(11).take(8).collect();
+pub fn format_line(line: &LogLine, out: &Out) -> String {
+    let time: String = line.at.to_iso().chars().skip(11).take(8).collect();
     let name = line.ticket.as_ref().map(ToString::to_string);
     let text = findings::clean(&line.text);
     let text = match line.mood {
@@ -73,82 +75,78 @@ pub fn told(line: &LogLine, out: &Out) -> String {
     format!("{time}  {}  {text}", name.unwrap_or_default())
 }
 
-fn asked(args: &Args) -> ReadLog {
+fn log_query(args: &Args) -> ReadLog {
     ReadLog {
         ticket: args.ticket.clone(),
-        after: args.after.map(cursor_text),
+        after: args.after.map(format_cursor),
         limit: Some(args.limit),
         wait_secs: None,
     }
 }
 
-fn tell(lines: &[LogLine], out: &Out) {
+fn print_lines(lines: &[LogLine], out: &Out) {
     for line in lines {
-        out.answer(line);
-        out.line(told(line, out));
+        out.print_json(line);
+        out.line(format_line(line, out));
     }
 }
 
-/// The newest, then whatever comes: one line, or one JSON object, for each.
-async fn follow(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let out = &desktop.out;
-    let first = desktop.ask(asked(&args)).await?;
-    tell(&first.items, out);
+/// Prints the newest events, then new ones as they happen: one line or JSON object each.
+async fn follow(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let out = &context.out;
+    let first = context.ask(log_query(&args)).await?;
+    print_lines(&first.items, out);
     let mut after = first.end;
-    let mut reader = LogReader::new(&args, desktop).await?;
-    while out.is_heard() {
-        let read = tokio::select! {
-            read = reader.next(after) => read?,
+    let mut reader = LogReader::new(&args, context).await?;
+    while out.has_reader() {
+        let batch = tokio::select! {
+            batch = reader.read_next(after) => batch?,
             signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
+                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
                 return Ok(ExitKind::Interrupted);
             }
         };
-        tell(&read.0, out);
-        after = read.1;
+        print_lines(&batch.0, out);
+        after = batch.1;
     }
     Ok(ExitKind::Done)
 }
 
-/// Reads on in the log; what it has told of is remembered where the log is at hand.
+/// Reads the log from a position, from the local store or a server. The local reader keeps the
+/// state of what it has printed.
 enum LogReader<'a> {
-    Here(Box<App>, Option<TicketId>, LogFollower, u32),
-    Afar(&'a Context, ReadLog),
+    Local(Box<App>, Option<TicketId>, LogFollower, u32),
+    Remote(&'a Context, ReadLog),
 }
 
 impl<'a> LogReader<'a> {
-    async fn new(args: &Args, desktop: &'a Context) -> Result<Self, Failure> {
-        if desktop.surroundings.server.place.is_some() {
-            let wait_secs = Some(LOOK.as_secs());
+    async fn new(args: &Args, context: &'a Context) -> Result<Self, Failure> {
+        if context.environment.server.address.is_some() {
+            let wait_secs = Some(READER_CHECK_INTERVAL.as_secs());
             let question = ReadLog {
                 wait_secs,
-                ..asked(args)
+                ..log_query(args)
             };
-            return Ok(Self::Afar(desktop, question));
+            return Ok(Self::Remote(context, question));
         }
-        let ticket = args.ticket.as_deref().map(ticket_id).transpose()?;
-        let office = Box::new(desktop.office().await?);
-        Ok(Self::Here(
-            office,
-            ticket,
-            LogFollower::default(),
-            args.limit,
-        ))
+        let ticket = args.ticket.as_deref().map(parse_ticket_id).transpose()?;
+        let app = Box::new(context.open_app().await?);
+        Ok(Self::Local(app, ticket, LogFollower::default(), args.limit))
     }
 
-    /// What came after this place, as soon as anything did, or nothing after a while.
-    async fn next(&mut self, after: Cursor) -> Result<(Vec<LogLine>, Cursor), Failure> {
+    /// Waits for events after the position; returns none after a while.
+    async fn read_next(&mut self, after: Cursor) -> Result<(Vec<LogLine>, Cursor), Failure> {
         match self {
-            Self::Afar(desktop, question) => {
-                question.after = Some(cursor_text(after));
-                let lines = desktop.ask(question.clone()).await?;
+            Self::Remote(context, question) => {
+                question.after = Some(format_cursor(after));
+                let lines = context.ask(question.clone()).await?;
                 Ok((lines.items, lines.end))
             }
-            Self::Here(office, ticket, follower, most) => {
-                let seen = overview::newest(office).await?;
-                let read = follower.read(office, ticket.as_ref(), after, *most).await?;
+            Self::Local(app, ticket, follower, limit) => {
+                let latest = overview::latest_cursor(app).await?;
+                let read = follower.read(app, ticket.as_ref(), after, *limit).await?;
                 if read.end.is_none() {
-                    overview::changed(office, seen.max(after), LOOK).await;
+                    overview::wait_for_change(app, latest.max(after), READER_CHECK_INTERVAL).await;
                 }
                 Ok((read.lines, read.end.unwrap_or(after)))
             }

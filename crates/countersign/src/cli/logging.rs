@@ -1,5 +1,5 @@
-//! The log: its options, its filter and its two formats. Every line goes to standard error through
-//! one writer that masks secrets and escapes control characters, so that no caller has to.
+//! Sets up the log: options, filter and two formats. Every line goes to standard error through one
+//! writer that masks secrets and escapes control characters, so that no caller has to.
 
 mod format;
 mod line;
@@ -46,8 +46,8 @@ pub struct LogArgs {
         default_value_t
     )]
     log_format: Format,
-    /// Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`, off for
-    /// `watch`, else warn].
+    /// Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
+    /// off for `watch`, else warn].
     #[arg(long, value_name = "LEVEL", global = true, value_enum)]
     log_level: Option<Level>,
 }
@@ -81,7 +81,8 @@ impl Level {
         }
     }
 
-    /// Directives for this level. More than warnings are logged of this workspace's crates only.
+    /// Returns the filter directives of this level. Below warnings, only crates of this workspace
+    /// log.
     fn directives(self) -> String {
         if matches!(self, Self::Off | Self::Error | Self::Warn) {
             return self.word().to_owned();
@@ -91,12 +92,12 @@ impl Level {
     }
 }
 
-/// How much a command logs when nobody asks for a level.
+/// Default log level by kind of command.
 #[derive(Clone, Copy, Debug)]
 pub enum Verbosity {
     /// A program that runs unattended.
     Service,
-    /// A command whose own output tells a person about failed jobs.
+    /// A command whose own output reports failed jobs.
     Interactive,
     /// A command that draws on the whole screen.
     FullScreen,
@@ -112,17 +113,17 @@ impl Verbosity {
     }
 }
 
-/// A layer of either kind; a list of them is a layer too.
+/// A layer of either format; a list of them is a layer too.
 type AnyLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Keeps the export of spans going.
+/// Keeps the export of spans alive.
 #[derive(Debug)]
 pub struct Logging {
     export: Option<SpanExport>,
 }
 
 impl Logging {
-    /// Sends the spans that are left. The runtime must still run.
+    /// Sends the remaining spans. The runtime must still run.
     pub fn finish(self) {
         if let Some(export) = self.export {
             finish(export);
@@ -137,7 +138,7 @@ pub fn start(
     variables: &LogVariables,
     runtime: &Handle,
 ) -> Logging {
-    let (filter, mut complaints) = filter(args, verbosity, variables);
+    let (filter, mut warnings) = filter(args, verbosity, variables);
     let redactor = Redactor::of_log(&variables.all);
     let lines = fmt::layer()
         .with_ansi(false)
@@ -159,15 +160,15 @@ pub fn start(
                 export = Some(guard);
             }
             Err(why) => {
-                let what = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent";
-                complaints.push(format!("{what}: {why}"));
+                let problem = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent";
+                warnings.push(format!("{problem}: {why}"));
             }
         }
     }
-    // It fails only where a subscriber is set already, and this is called once.
+    // This fails only if a subscriber is already set, and it is called once.
     let _ = tracing_subscriber::registry().with(layers).try_init();
-    for complaint in complaints {
-        tracing::warn!("{complaint}");
+    for warning in warnings {
+        tracing::warn!("{warning}");
     }
     Logging { export }
 }
@@ -196,7 +197,7 @@ fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, SpanExport), 
     Err("this build has no `otel` feature".to_owned())
 }
 
-/// The filter, and a complaint where `RUST_LOG` cannot be read.
+/// Builds the filter, with a warning if `RUST_LOG` is invalid.
 fn filter(
     args: LogArgs,
     verbosity: Verbosity,
@@ -205,13 +206,13 @@ fn filter(
     if let Some(level) = args.log_level {
         return (EnvFilter::new(level.directives()), Vec::new());
     }
-    let usual = || EnvFilter::new(verbosity.directives());
+    let default = || EnvFilter::new(verbosity.directives());
     match variables.filter.as_deref().map(EnvFilter::try_new) {
-        None => (usual(), Vec::new()),
+        None => (default(), Vec::new()),
         Some(Ok(filter)) => (filter, Vec::new()),
         Some(Err(error)) => {
-            let why = format!("RUST_LOG was ignored, it is not a filter: {error}");
-            (usual(), vec![why])
+            let why = format!("ignored RUST_LOG, which is not a valid filter: {error}");
+            (default(), vec![why])
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What goes to the terminal: text or JSON, colours where they are wanted, and never a panic on a
-//! pipe that was closed.
+//! Output to the terminal: text or JSON, with colours where supported. It never panics on a closed
+//! pipe.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -9,17 +9,17 @@ use ratatui::text::Line;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::paint::{Glyphs, of_mood, printed, wrapped};
+use super::paint::{Glyphs, mood_style, render_line, wrap_words};
 use app::failure::{ExitKind, Failure};
 use app::settings::terminal::{LinkStyle, TerminalFeatures};
 
-/// The version of every JSON answer's shape.
+/// Version of the JSON output format.
 pub const JSON_VERSION: u32 = 1;
 
 #[derive(Clone, Debug)]
 pub struct Out {
     pub json: bool,
-    /// What may be written to it: nothing but text where it is no terminal.
+    /// Features that may be used; only plain text if the output is not a terminal.
     pub terminal: TerminalFeatures,
 }
 
@@ -42,48 +42,47 @@ impl Out {
         }
     }
 
-    /// What lines and marks are drawn with.
+    /// Returns the characters for lines and marks.
     pub fn glyphs(&self) -> Glyphs {
-        Glyphs::of(self.terminal.unicode)
+        Glyphs::for_terminal(self.terminal.unicode)
     }
 
-    /// One line of text for people; nothing where JSON was asked for.
+    /// Prints a line of text; nothing in JSON mode.
     pub fn line(&self, text: impl AsRef<str>) {
         if !self.json {
-            write_out(&format!("{}\n", self.shown(text.as_ref())));
+            write_out(&format!("{}\n", self.sanitized(text.as_ref())));
         }
     }
 
-    /// The text without characters that nobody sees; our own colours and links stay on a terminal
-    /// that has them.
-    fn shown(&self, text: &str) -> String {
-        shown(text, self.terminal.colours, self.terminal.links)
+    /// Removes hidden characters; our own colours and links stay if the terminal supports them.
+    fn sanitized(&self, text: &str) -> String {
+        sanitize(text, self.terminal.colours, self.terminal.links)
     }
 
-    /// A line for people, broken at its words where the terminal would break it anywhere.
-    pub fn told(&self, text: &str, indent: usize) {
+    /// Prints text wrapped at spaces to the width of the terminal.
+    pub fn print_wrapped(&self, text: &str, indent: usize) {
         for part in text.split('\n') {
-            for line in self.broken(part, indent) {
+            for line in self.wrap(part, indent) {
                 self.line(line);
             }
         }
     }
 
-    /// In lines as wide as the terminal; whole where it goes elsewhere.
-    pub fn broken(&self, text: &str, indent: usize) -> Vec<String> {
+    /// Wraps text to the width of the terminal; other outputs get it in one line.
+    pub fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
         if self.terminal.moves {
-            wrapped(text, size().0, indent)
+            wrap_words(text, terminal_size().0, indent)
         } else {
             vec![text.to_owned()]
         }
     }
 
-    /// Whether somebody still reads: false once the other end of a pipe is closed.
+    /// Whether the output still has a reader; false once the other end of a pipe is closed.
     #[expect(
         clippy::unused_self,
-        reason = "whoever writes to it asks it; that there is one output is its own matter"
+        reason = "callers ask the output they write to, although there is only one"
     )]
-    pub fn is_heard(&self) -> bool {
+    pub fn has_reader(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
         let stdout = std::io::stdout();
         let mut ends = [PollFd::new(&stdout, PollFlags::OUT)];
@@ -98,22 +97,23 @@ impl Out {
         }
     }
 
-    /// What goes on, beside the answer; only for somebody who watches.
-    pub fn aside(&self, text: impl AsRef<str>) {
+    /// Prints progress to standard error, only if that is a terminal.
+    pub fn progress(&self, text: impl AsRef<str>) {
         if !self.json && std::io::stderr().is_terminal() {
-            write_err(&format!("{}\n", self.shown(text.as_ref())));
+            write_err(&format!("{}\n", self.sanitized(text.as_ref())));
         }
     }
 
-    /// What the person should know, beside the answer.
-    pub fn remark(&self, text: impl AsRef<str>) {
+    /// Prints a note to standard error.
+    pub fn note(&self, text: impl AsRef<str>) {
         if !self.json {
-            write_err(&format!("note: {}\n", self.shown(text.as_ref())));
+            write_err(&format!("note: {}\n", self.sanitized(text.as_ref())));
         }
     }
 
-    /// The answer for programs: an object with `version`, and the value's own fields.
-    pub fn answer(&self, value: &impl Serialize) {
+    /// Prints the result for programs in JSON mode: an object with `version` and the value's
+    /// fields.
+    pub fn print_json(&self, value: &impl Serialize) {
         if !self.json {
             return;
         }
@@ -140,55 +140,55 @@ impl Out {
             write_out(&format!("{}\n", escaped_json(&error)));
             return;
         }
-        let message = findings::without_hidden(&failure.message);
+        let message = findings::strip_hidden(&failure.message);
         let mut text = format!("{} {message}\n", self.paint(Mood::Bad, "error:"));
         for hint in &failure.hints {
-            let hint = findings::without_hidden(hint);
+            let hint = findings::strip_hidden(hint);
             let _ = writeln!(text, "{} {hint}", self.paint(Mood::Plain, "  hint:"));
         }
         write_err(&text);
     }
 
-    /// Coloured by mood, where the terminal wants colours.
+    /// Colours the text by mood, if the terminal supports colours.
     pub fn paint(&self, mood: Mood, text: &str) -> String {
-        printed(&Line::styled(text, of_mood(mood)), self.terminal.colours)
+        render_line(&Line::styled(text, mood_style(mood)), self.terminal.colours)
     }
 
     pub fn bold(&self, text: &str) -> String {
-        printed(
+        render_line(
             &Line::styled(text, super::paint::bold()),
             self.terminal.colours,
         )
     }
 }
 
-/// Columns and rows of the terminal; the usual ones where it does not tell.
-pub fn size() -> (usize, usize) {
-    let told = rustix::termios::tcgetwinsize(std::io::stdout());
-    match told {
+/// Returns the columns and rows of the terminal; 80 by 24 if unknown.
+pub fn terminal_size() -> (usize, usize) {
+    let window = rustix::termios::tcgetwinsize(std::io::stdout());
+    match window {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         Ok(_) | Err(_) => (80, 24),
     }
 }
 
-/// A reader that has gone is no error of ours.
+/// Writes to standard output and ignores errors, because a closed pipe is not our failure.
 fn write_out(text: &str) {
-    // As said above.
+    // See above.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 fn write_err(text: &str) {
-    // There is no other place to say it.
+    // There is no other output to report the error to.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Text that is the answer itself, in either form (an export).
-pub fn raw(text: &str) {
-    write_out(&findings::without_hidden(text));
+/// Prints text that is the result itself, such as an export, in both modes.
+pub fn print_raw(text: &str) {
+    write_out(&findings::strip_hidden(text));
 }
 
-/// JSON in which characters that nobody sees are written as escapes: programs read the same, and a
-/// terminal shows them.
+/// Returns JSON with hidden characters as escapes: programs read the same value, and a terminal
+/// shows them.
 pub fn escaped_json(value: &Value) -> String {
     let text = value.to_string();
     if !text.chars().any(findings::is_hidden) {
@@ -207,52 +207,52 @@ pub fn escaped_json(value: &Value) -> String {
     out
 }
 
-/// Keeps colour codes (`ESC [ … m`) and links (`ESC ] 8 ; …`) where the terminal has them, and takes
-/// out every other character that nobody sees.
-fn shown(text: &str, colours: bool, links: LinkStyle) -> String {
-    let own = |text: &str| {
+/// Keeps colour codes (`ESC [ … m`) and links (`ESC ] 8 ; …`) if the terminal supports them, and
+/// removes all other hidden characters.
+fn sanitize(text: &str, colours: bool, links: LinkStyle) -> String {
+    let own_code = |text: &str| {
         let colour = colour_code(text).filter(|_| colours);
         colour.or_else(|| link_code(text).filter(|_| links != LinkStyle::None))
     };
     let mut out = String::with_capacity(text.len());
-    // What lies between two codes of ours is cleaned as a whole: a foreign sequence may have several
-    // escapes in it.
+    // Text between two of our codes is cleaned as a whole, because a foreign sequence may contain
+    // several escapes.
     let (mut from, mut at) = (0, 0);
-    while let Some(found) = text[at..].find('\u{1b}') {
-        let here = at + found;
-        match own(&text[here..]) {
+    while let Some(offset) = text[at..].find('\u{1b}') {
+        let start = at + offset;
+        match own_code(&text[start..]) {
             Some(length) => {
-                out.push_str(&findings::without_hidden(&text[from..here]));
-                out.push_str(&text[here..here + length]);
-                at = here + length;
+                out.push_str(&findings::strip_hidden(&text[from..start]));
+                out.push_str(&text[start..start + length]);
+                at = start + length;
                 from = at;
             }
-            None => at = here + 1,
+            None => at = start + 1,
         }
     }
-    out.push_str(&findings::without_hidden(&text[from..]));
+    out.push_str(&findings::strip_hidden(&text[from..]));
     out
 }
 
-/// The length of a colour code at the beginning of the text.
+/// Returns the length of a colour code at the start of the text.
 fn colour_code(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     (codes.get(end..)?.starts_with('m') && end <= 16).then_some(end + 3)
 }
 
-/// The length of a link's beginning or end at the beginning of the text.
+/// Returns the length of a link's opening or closing sequence at the start of the text.
 fn link_code(text: &str) -> Option<usize> {
     let address = text.strip_prefix("\u{1b}]8;;")?;
     let end = address.find('\u{1b}')?;
-    let sound = address.get(..end)?.chars().all(|c| c.is_ascii_graphic());
-    (sound && address.get(end..)?.starts_with("\u{1b}\\")).then_some(end + 7)
+    let is_plain = address.get(..end)?.chars().all(|c| c.is_ascii_graphic());
+    (is_plain && address.get(end..)?.starts_with("\u{1b}\\")).then_some(end + 7)
 }
 
-/// Help and version are answers; everything else about the words is a usage error.
-pub fn usage(error: &clap::Error, json: bool) -> ExitKind {
+/// Prints clap's help and version as results, and everything else as a usage error.
+pub fn report_usage(error: &clap::Error, json: bool) -> ExitKind {
     if !error.use_stderr() {
-        // A reader that has gone is no error of ours.
+        // A closed pipe is not our failure.
         let _ = error.print();
         return ExitKind::Done;
     }
@@ -264,26 +264,26 @@ pub fn usage(error: &clap::Error, json: bool) -> ExitKind {
         let failure = lines.fold(failure, |failure, line| failure.hint(line.trim()));
         Out::new(true).failure(&failure);
     } else {
-        // The message quotes the words as they were typed.
+        // The message quotes the arguments, which may contain control characters.
         let colours = std::io::stderr().is_terminal() && TerminalFeatures::read().colours;
         let text = if colours {
             error.render().ansi().to_string()
         } else {
             error.to_string()
         };
-        write_err(&shown(&text, colours, LinkStyle::None));
+        write_err(&sanitize(&text, colours, LinkStyle::None));
     }
     ExitKind::Usage
 }
 
-/// Columns of equal width, the last one free.
+/// Pads cells to columns of equal width; the last column is not padded.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         for (index, cell) in row.iter().enumerate() {
             let width = cell.chars().count();
             match widths.get_mut(index) {
-                Some(known) => *known = (*known).max(width),
+                Some(max) => *max = (*max).max(width),
                 None => widths.push(width),
             }
         }
@@ -315,11 +315,11 @@ mod tests {
     fn only_our_own_codes_reach_a_terminal() {
         let text = "a \u{1b}[1;33mb\u{1b}[0m \u{1b}[2Jc\u{202e}\u{9b}31md \u{1b}]0;t\u{7}e";
         let own = "a \u{1b}[1;33mb\u{1b}[0m cd e";
-        assert_eq!(shown(text, true, LinkStyle::None), own);
-        assert_eq!(shown(text, false, LinkStyle::None), "a b cd e");
+        assert_eq!(sanitize(text, true, LinkStyle::None), own);
+        assert_eq!(sanitize(text, false, LinkStyle::None), "a b cd e");
         let link = "\u{1b}]8;;file:///a\u{1b}\\x\u{1b}]8;;\u{1b}\\";
-        assert_eq!(shown(link, true, LinkStyle::Code), link);
-        assert_eq!(shown(link, true, LinkStyle::None), "x");
+        assert_eq!(sanitize(link, true, LinkStyle::Code), link);
+        assert_eq!(sanitize(link, true, LinkStyle::None), "x");
     }
 
     proptest! {
@@ -328,7 +328,7 @@ mod tests {
             parts in proptest::collection::vec("(?s).{0,6}[\u{1b}\u{9b}\u{9d}\u{202e}\u{2066}\u{200b}\u{feff}\0\u{85}]?[\\[\\]0-9;m\\\\8]{0,5}", 0..8)
         ) {
             let text = parts.concat();
-            let out = shown(&text, false, LinkStyle::None);
+            let out = sanitize(&text, false, LinkStyle::None);
             prop_assert!(!out.chars().any(findings::is_hidden), "{:?}", out);
             let value = json!({"x": text});
             let escaped = escaped_json(&value);

@@ -1,8 +1,8 @@
-//! Styled text on its way to a terminal: the marks and lines that are drawn with, the colours that
-//! moods and stages have, and how a line becomes the bytes of an ordinary print.
+//! Styled text for a terminal: glyphs, colours of moods and stages, and conversion of a line to
+//! bytes.
 //!
-//! Only the sixteen colours that people choose for themselves are used, and never a background:
-//! that is what reads well on light and on dark.
+//! It uses only the sixteen colours that users configure themselves, and never a background, so
+//! that text is readable on light and dark terminals.
 
 use flow::Stage;
 use flow::narrate::Mood;
@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 
 use app::settings::terminal::LinkStyle;
 
-/// What marks, bars and lines are drawn with.
+/// Characters for marks, bars and lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyphs {
     pub good: &'static str,
@@ -62,11 +62,11 @@ pub const ASCII: Glyphs = Glyphs {
 };
 
 impl Glyphs {
-    pub fn of(unicode: bool) -> Self {
+    pub fn for_terminal(unicode: bool) -> Self {
         if unicode { UNICODE } else { ASCII }
     }
 
-    /// A bar of `width` cells, `done` of `all` filled.
+    /// Returns the filled and the empty part of a bar of `width` cells, `done` of `all` filled.
     pub fn bar(&self, done: usize, all: usize, width: usize) -> (String, String) {
         let filled = (done * width).checked_div(all).unwrap_or(0).min(width);
         (self.full.repeat(filled), self.rest.repeat(width - filled))
@@ -81,7 +81,7 @@ pub fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-pub fn of_mood(mood: Mood) -> Style {
+pub fn mood_style(mood: Mood) -> Style {
     match mood {
         Mood::Plain => dim(),
         Mood::Good => Style::new().fg(Color::Green),
@@ -90,11 +90,11 @@ pub fn of_mood(mood: Mood) -> Style {
     }
 }
 
-pub fn of_stage(stage: Stage) -> Style {
+pub fn stage_style(stage: Stage) -> Style {
     match stage {
-        Stage::Escalated | Stage::Blocked => of_mood(Mood::Urgent),
-        Stage::Failed => of_mood(Mood::Bad),
-        Stage::Approved | Stage::Merging | Stage::Done => of_mood(Mood::Good),
+        Stage::Escalated | Stage::Blocked => mood_style(Mood::Urgent),
+        Stage::Failed => mood_style(Mood::Bad),
+        Stage::Approved | Stage::Merging | Stage::Done => mood_style(Mood::Good),
         Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
             Style::new().fg(Color::Cyan)
         }
@@ -102,10 +102,10 @@ pub fn of_stage(stage: Stage) -> Style {
     }
 }
 
-/// A line as it is printed, with escape sequences where colours are wanted.
-pub fn printed(line: &Line<'_>, colours: bool) -> String {
+/// Renders a line, with escape sequences if `colours` is set.
+pub fn render_line(line: &Line<'_>, colours: bool) -> String {
     let spans = line.spans.iter().map(|span| {
-        let codes = codes(line.style.patch(span.style));
+        let codes = ansi_codes(line.style.patch(span.style));
         if !colours || codes.is_empty() {
             return span.content.to_string();
         }
@@ -114,7 +114,7 @@ pub fn printed(line: &Line<'_>, colours: bool) -> String {
     spans.collect()
 }
 
-fn codes(style: Style) -> String {
+fn ansi_codes(style: Style) -> String {
     let modifiers = [
         (Modifier::BOLD, "1"),
         (Modifier::DIM, "2"),
@@ -138,20 +138,25 @@ fn codes(style: Style) -> String {
     codes.join(";")
 }
 
-/// Text that leads to a line of a file, where the terminal shows links.
-pub fn linked(text: &str, path: &std::path::Path, line: Option<u32>, links: LinkStyle) -> String {
-    let place = escaped(&path.to_string_lossy());
+/// Links the text to a line of a file, if the terminal supports links.
+pub fn hyperlink(
+    text: &str,
+    path: &std::path::Path,
+    line: Option<u32>,
+    links: LinkStyle,
+) -> String {
+    let encoded = escape_path(&path.to_string_lossy());
     let address = match (links, line) {
         (LinkStyle::None, _) => return text.to_owned(),
-        (LinkStyle::Code, Some(line)) => format!("vscode://file{place}:{line}"),
-        (LinkStyle::Fragment, Some(line)) => format!("file://{place}#{line}"),
-        (LinkStyle::Code | LinkStyle::Fragment | LinkStyle::File, _) => format!("file://{place}"),
+        (LinkStyle::Code, Some(line)) => format!("vscode://file{encoded}:{line}"),
+        (LinkStyle::Fragment, Some(line)) => format!("file://{encoded}#{line}"),
+        (LinkStyle::Code | LinkStyle::Fragment | LinkStyle::File, _) => format!("file://{encoded}"),
     };
     format!("\u{1b}]8;;{address}\u{1b}\\{text}\u{1b}]8;;\u{1b}\\")
 }
 
-/// A path may hold anything; an address holds only what ends no escape sequence.
-fn escaped(path: &str) -> String {
+/// Percent-encodes a path, so that it cannot end the escape sequence of a link.
+fn escape_path(path: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
     for byte in path.bytes() {
@@ -164,8 +169,8 @@ fn escaped(path: &str) -> String {
     out
 }
 
-/// `1m 12s`, for people who wait.
-pub fn elapsed(ms: i64) -> String {
+/// Formats a duration for people: `1m 12s`.
+pub fn format_elapsed(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
@@ -175,8 +180,8 @@ pub fn elapsed(ms: i64) -> String {
     }
 }
 
-/// `12k`, for counts that nobody reads to the last digit.
-pub fn rough(number: u64) -> String {
+/// Formats a rounded count: `12k`.
+pub fn format_count(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
         1_000..1_000_000 => format!("{}k", number / 1_000),
@@ -184,8 +189,8 @@ pub fn rough(number: u64) -> String {
     }
 }
 
-/// Cut to `width` cells, marked where it was cut.
-pub fn fitted(text: &str, width: usize, glyphs: &Glyphs) -> String {
+/// Cuts the text to `width` cells and marks the cut.
+pub fn truncate(text: &str, width: usize, glyphs: &Glyphs) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
     }
@@ -195,8 +200,8 @@ pub fn fitted(text: &str, width: usize, glyphs: &Glyphs) -> String {
     format!("{}{}", first_cells(text, width - 1), glyphs.cut)
 }
 
-/// A whole line cut to `width` cells.
-pub fn clipped(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'static> {
+/// Cuts a styled line to `width` cells.
+pub fn truncate_line(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'static> {
     if line.width() <= width {
         return line;
     }
@@ -206,23 +211,23 @@ pub fn clipped(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'stat
     let mut room = width - 1;
     let mut spans = Vec::new();
     for mut span in line.spans {
-        let wide = span.width();
-        if wide > room {
+        let cells = span.width();
+        if cells > room {
             span.content = format!("{}{}", first_cells(&span.content, room), glyphs.cut).into();
             spans.push(span);
             break;
         }
-        room -= wide;
+        room -= cells;
         spans.push(span);
     }
     Line::from(spans).style(line.style)
 }
 
-/// Broken at spaces into lines of at most `width` cells, all but the first indented.
-pub fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
+/// Wraps at spaces into lines of at most `width` cells; all but the first are indented.
+pub fn wrap_words(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text.to_owned();
-    // Too narrow for the indent: everything is cut to one line by whoever shows it.
+    // Too narrow for the indent: return one line; the caller cuts it.
     while Span::raw(rest.as_str()).width() > width && width > indent + 8 {
         let head = first_cells(&rest, width);
         let begins = head.len() - head.trim_start().len();
@@ -237,10 +242,10 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
 }
 
 fn first_cells(text: &str, width: usize) -> &str {
-    let mut wide = 0;
+    let mut cells = 0;
     for (at, c) in text.char_indices() {
-        wide += Span::raw(c.to_string()).width();
-        if wide > width {
+        cells += Span::raw(c.to_string()).width();
+        if cells > width {
             return &text[..at];
         }
     }
@@ -256,37 +261,37 @@ mod tests {
     fn a_line_is_printed_with_colours_only_where_they_are_wanted() {
         let line = Line::from(vec![
             Span::raw("a "),
-            Span::styled("b", of_mood(Mood::Urgent)),
+            Span::styled("b", mood_style(Mood::Urgent)),
         ]);
-        assert_eq!(printed(&line, false), "a b");
-        assert_eq!(printed(&line, true), "a \u{1b}[1;33mb\u{1b}[0m");
+        assert_eq!(render_line(&line, false), "a b");
+        assert_eq!(render_line(&line, true), "a \u{1b}[1;33mb\u{1b}[0m");
     }
 
     #[test]
     fn a_path_cannot_break_out_of_its_link() {
         let path = Path::new("/srv/repos/a\u{1b}\\ b.rs");
-        let link = linked("b.rs", path, Some(3), LinkStyle::Fragment);
+        let link = hyperlink("b.rs", path, Some(3), LinkStyle::Fragment);
         assert_eq!(
             link,
             "\u{1b}]8;;file:///srv/repos/a%1B%5C%20b.rs#3\u{1b}\\b.rs\u{1b}]8;;\u{1b}\\"
         );
-        assert_eq!(linked("b.rs", path, None, LinkStyle::None), "b.rs");
+        assert_eq!(hyperlink("b.rs", path, None, LinkStyle::None), "b.rs");
     }
 
     #[test]
     fn times_are_short() {
-        let told = [0, 59_999, 60_000, 3_599_000, 3_600_000, 172_800_000].map(elapsed);
-        assert_eq!(told, ["0s", "59s", "1m 00s", "59m 59s", "1h 00m", "2d"]);
+        let texts = [0, 59_999, 60_000, 3_599_000, 3_600_000, 172_800_000].map(format_elapsed);
+        assert_eq!(texts, ["0s", "59s", "1m 00s", "59m 59s", "1h 00m", "2d"]);
     }
 
     #[test]
     fn what_does_not_fit_is_cut_and_marked() {
-        assert_eq!(fitted("greeting", 8, &UNICODE), "greeting");
-        assert_eq!(fitted("greeting", 5, &UNICODE), "gree…");
-        assert_eq!(fitted("漢字漢字", 5, &ASCII), "漢字~");
-        assert_eq!(fitted("greeting", 0, &ASCII), "");
+        assert_eq!(truncate("greeting", 8, &UNICODE), "greeting");
+        assert_eq!(truncate("greeting", 5, &UNICODE), "gree…");
+        assert_eq!(truncate("漢字漢字", 5, &ASCII), "漢字~");
+        assert_eq!(truncate("greeting", 0, &ASCII), "");
         let line = Line::from(vec![Span::raw("abc"), Span::raw("def")]);
-        let text = |width| clipped(line.clone(), width, &ASCII).to_string();
+        let text = |width| truncate_line(line.clone(), width, &ASCII).to_string();
         assert_eq!(
             [text(6), text(5), text(3), text(0)],
             ["abcdef", "abcd~", "ab~", ""]
@@ -296,14 +301,14 @@ mod tests {
     #[test]
     fn long_lines_are_broken_at_spaces() {
         assert_eq!(
-            wrapped("a bc def ghij klm", 14, 2),
+            wrap_words("a bc def ghij klm", 14, 2),
             ["a bc def ghij", "  klm"]
         );
         assert_eq!(
-            wrapped("abcdefghijklmnopq", 12, 2),
+            wrap_words("abcdefghijklmnopq", 12, 2),
             ["abcdefghijkl", "  mnopq"]
         );
-        assert_eq!(wrapped("abcdefghijklmnopq", 5, 2), ["abcdefghijklmnopq"]);
+        assert_eq!(wrap_words("abcdefghijklmnopq", 5, 2), ["abcdefghijklmnopq"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a run looks like while it goes on: a few lines for each ticket at work, and a bar where the
-//! length is known. Pure: it is told what happens and what time it is, and says what to draw.
+//! Live lines of a run: a few for each active ticket, and a bar if the number of tickets is known.
+//! Pure: it takes updates and the time, and returns the lines to draw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,35 +8,38 @@ use engine::coordinator::ProgressUpdate;
 use engine::process::ProcessExit;
 use flow::narrate::Mood;
 use flow::ticket::CheckResult;
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 use flow::{Stage, Ticket, TicketId, Time};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::paint::{Glyphs, bold, clipped, dim, elapsed, of_mood, of_stage, rough};
+use super::paint::{
+    Glyphs, bold, dim, format_count, format_elapsed, mood_style, stage_style, truncate_line,
+};
 
-/// After so long without a sign of life, that is said.
-const QUIET_MS: i64 = 20_000;
-/// How wide a bar may become.
+/// Silence of an agent after which the line says so.
+const SILENCE_MS: i64 = 20_000;
+/// Maximum width of the bar.
 const BAR_MAX: usize = 24;
-const CHECK_BAR: usize = 6;
+const CHECK_BAR_WIDTH: usize = 6;
 
-/// A run and all that is known of it so far.
+/// Known state of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunProgress {
     began: Time,
-    /// The names of the project's checks, in their order.
+    /// Names of the project's checks, in order.
     pub checks: Vec<String>,
-    /// Of an epic: how many tickets there are, and those that have ended.
+    /// Number of tickets of an epic.
     tickets: Option<usize>,
+    /// Tickets that have ended.
     ended: BTreeSet<TicketId>,
     lanes: BTreeMap<TicketId, TicketLane>,
-    /// What each ticket has cost, those that rest included.
+    /// Cost of each ticket, including idle ones.
     spent: BTreeMap<TicketId, u64>,
     stopping: bool,
 }
 
-/// One ticket.
+/// Lines of one ticket.
 #[derive(Clone, Debug)]
 struct TicketLane {
     title: String,
@@ -45,11 +48,11 @@ struct TicketLane {
     usd_micros: u64,
     tokens: u64,
     checks: BTreeMap<String, CheckMark>,
-    /// What runs now, by job and name.
+    /// Running agents, by job and name.
     runs: BTreeMap<(u32, String), RunningAgent>,
 }
 
-/// What is known of one check.
+/// State of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckMark {
     Since(Time),
@@ -57,7 +60,7 @@ enum CheckMark {
     Bad,
 }
 
-/// An agent at work.
+/// A running agent.
 #[derive(Clone, Debug)]
 struct RunningAgent {
     role: &'static str,
@@ -76,8 +79,8 @@ impl RunProgress {
         }
     }
 
-    /// The run is an epic's, and so many of its tickets have ended before.
-    pub fn expect(&mut self, tickets: usize, ended: impl IntoIterator<Item = TicketId>) {
+    /// Marks the run as one of an epic, with the tickets that have already ended.
+    pub fn expect_tickets(&mut self, tickets: usize, ended: impl IntoIterator<Item = TicketId>) {
         self.tickets = Some(tickets);
         self.ended.extend(ended);
     }
@@ -86,8 +89,8 @@ impl RunProgress {
         self.stopping = true;
     }
 
-    pub fn hear(&mut self, told: &ProgressUpdate) {
-        let ticket = &told.after;
+    pub fn apply_update(&mut self, update: &ProgressUpdate) {
+        let ticket = &update.after;
         self.spent
             .insert(ticket.id.clone(), ticket.spent.ticket.usd_micros);
         if ticket.stage.is_terminal() {
@@ -95,26 +98,27 @@ impl RunProgress {
         } else {
             self.ended.remove(&ticket.id);
         }
-        if !ticket.stage.is_at_work() {
+        if !ticket.stage.is_active() {
             self.lanes.remove(&ticket.id);
             return;
         }
         let lane = self.lanes.remove(&ticket.id);
-        self.lanes.insert(ticket.id.clone(), heard(lane, ticket));
+        self.lanes
+            .insert(ticket.id.clone(), update_lane(lane, ticket));
     }
 
-    pub fn see(&mut self, activity: Activity) {
+    pub fn apply_activity(&mut self, activity: Activity) {
         let Some(lane) = self.lanes.get_mut(&activity.ticket) else {
             return;
         };
         if activity.role == "check" {
-            lane.see_check(activity);
+            lane.apply_check_activity(activity);
         } else {
-            lane.see_run(activity);
+            lane.apply_run_activity(activity);
         }
     }
 
-    /// At most `height` lines of at most `width` cells.
+    /// Returns at most `height` lines of at most `width` cells.
     pub fn lines(
         &self,
         width: usize,
@@ -137,7 +141,7 @@ impl RunProgress {
         foot.extend(self.tickets.map(|all| self.bar(all, width, now, glyphs)));
         if self.stopping {
             let text = "stopping at the next safe point; Ctrl-C again stops at once";
-            foot.push(Line::styled(text, of_mood(Mood::Urgent)));
+            foot.push(Line::styled(text, mood_style(Mood::Urgent)));
         }
         let room = height.saturating_sub(foot.len()).max(1);
         if lines.len() > room {
@@ -151,24 +155,24 @@ impl RunProgress {
         lines.extend(foot);
         lines
             .into_iter()
-            .map(|line| clipped(line, width, glyphs))
+            .map(|line| truncate_line(line, width, glyphs))
             .collect()
     }
 
     fn bar(&self, all: usize, width: usize, now: Time, glyphs: &Glyphs) -> Line<'static> {
         let done = self.ended.len();
-        let running: u64 = self.lanes.values().map(TicketLane::of_runs).sum();
+        let running: u64 = self.lanes.values().map(TicketLane::running_cost).sum();
         let spent = self.spent.values().sum::<u64>() + running;
         let (full, rest) = glyphs.bar(done, all, BAR_MAX.min(width / 3));
         let mut spans = vec![
-            Span::styled(full, of_mood(Mood::Good)),
+            Span::styled(full, mood_style(Mood::Good)),
             Span::styled(rest, dim()),
             Span::styled(format!(" {done}/{all} tickets"), bold()),
         ];
         let parts = [
             Some(format!("{} at work", self.lanes.len())),
-            Some(elapsed(now.0 - self.began.0)),
-            (spent > 0).then(|| dollars(spent)),
+            Some(format_elapsed(now.0 - self.began.0)),
+            (spent > 0).then(|| format_dollars(spent)),
         ];
         for part in parts.into_iter().flatten() {
             spans.push(Span::styled(format!(" {} {part}", glyphs.dot), dim()));
@@ -177,7 +181,7 @@ impl RunProgress {
     }
 }
 
-fn heard(lane: Option<TicketLane>, ticket: &Ticket) -> TicketLane {
+fn update_lane(lane: Option<TicketLane>, ticket: &Ticket) -> TicketLane {
     let spent = ticket.spent.ticket;
     let mut checks = lane
         .as_ref()
@@ -223,8 +227,8 @@ fn spinner(now: Time, glyphs: &Glyphs) -> &'static str {
 }
 
 impl TicketLane {
-    /// What has been spent by those who have not ended yet.
-    fn of_runs(&self) -> u64 {
+    /// Returns the cost of the runs that have not ended.
+    fn running_cost(&self) -> u64 {
         self.runs.values().map(|run| run.usd_micros).sum()
     }
 
@@ -232,7 +236,7 @@ impl TicketLane {
         self.tokens + self.runs.values().map(|run| run.tokens).sum::<u64>()
     }
 
-    fn see_check(&mut self, activity: Activity) {
+    fn apply_check_activity(&mut self, activity: Activity) {
         let mark = match activity.sign {
             ActivityKind::Ended if activity.detail == ProcessExit::Code(0).to_string() => {
                 CheckMark::Good
@@ -243,12 +247,12 @@ impl TicketLane {
             | ActivityKind::Used
             | ActivityKind::Denied
             | ActivityKind::Spent
-            | ActivityKind::Troubled => CheckMark::Since(activity.at),
+            | ActivityKind::Problem => CheckMark::Since(activity.at),
         };
         self.checks.insert(activity.name, mark);
     }
 
-    fn see_run(&mut self, activity: Activity) {
+    fn apply_run_activity(&mut self, activity: Activity) {
         let key = (activity.job, activity.name.clone());
         if activity.sign == ActivityKind::Ended {
             self.runs.remove(&key);
@@ -262,28 +266,32 @@ impl TicketLane {
             usd_micros: 0,
             tokens: 0,
         });
-        run.see(&activity);
+        run.record_activity(&activity);
     }
 
     fn head(&self, id: &TicketId, began: Time, now: Time, spinner: &str) -> Line<'static> {
         let mut spans = vec![
-            Span::styled(format!("{spinner} "), of_stage(self.stage)),
+            Span::styled(format!("{spinner} "), stage_style(self.stage)),
             Span::styled(id.to_string(), bold()),
-            Span::styled(format!("  {}", self.stage), of_stage(self.stage)),
+            Span::styled(format!("  {}", self.stage), stage_style(self.stage)),
             Span::raw(format!("  round {}", self.round)),
-            Span::styled(format!("  {}", elapsed(now.0 - began.0)), dim()),
+            Span::styled(format!("  {}", format_elapsed(now.0 - began.0)), dim()),
         ];
-        let (usd, tokens) = (self.usd_micros + self.of_runs(), self.tokens());
+        let (usd, tokens) = (self.usd_micros + self.running_cost(), self.tokens());
         if usd > 0 {
-            spans.push(Span::raw(format!("  {}", dollars(usd))));
+            spans.push(Span::raw(format!("  {}", format_dollars(usd))));
         } else if tokens > 0 {
-            spans.push(Span::styled(format!("  {} tokens", rough(tokens)), dim()));
+            spans.push(Span::styled(
+                format!("  {} tokens", format_count(tokens)),
+                dim(),
+            ));
         }
         spans.push(Span::styled(format!("  {}", self.title), dim()));
         Line::from(spans)
     }
 
-    /// Only where something is known of them: how many are done, and each by its mark.
+    /// Returns the line of checks: how many are done, and a mark for each. `None` if nothing is
+    /// known.
     fn checks_line(
         &self,
         names: &[String],
@@ -301,19 +309,19 @@ impl TicketLane {
             .values()
             .filter(|mark| !matches!(mark, CheckMark::Since(_)));
         let ended = ended.count();
-        let (full, rest) = glyphs.bar(ended, all.len(), CHECK_BAR);
+        let (full, rest) = glyphs.bar(ended, all.len(), CHECK_BAR_WIDTH);
         let mut spans = vec![
             Span::styled("  checks ", dim()),
-            Span::styled(full, of_mood(Mood::Good)),
+            Span::styled(full, mood_style(Mood::Good)),
             Span::styled(rest, dim()),
             Span::styled(format!(" {ended}/{}", all.len()), dim()),
         ];
         for name in all {
             let (sign, style, time) = match self.checks.get(name) {
-                Some(CheckMark::Good) => (glyphs.good, of_mood(Mood::Good), String::new()),
-                Some(CheckMark::Bad) => (glyphs.bad, of_mood(Mood::Bad), String::new()),
+                Some(CheckMark::Good) => (glyphs.good, mood_style(Mood::Good), String::new()),
+                Some(CheckMark::Bad) => (glyphs.bad, mood_style(Mood::Bad), String::new()),
                 Some(CheckMark::Since(then)) => {
-                    let time = format!(" {}", elapsed(now.0 - then.0));
+                    let time = format!(" {}", format_elapsed(now.0 - then.0));
                     (spinner, Style::new(), time)
                 }
                 None => (glyphs.waits, dim(), String::new()),
@@ -325,7 +333,7 @@ impl TicketLane {
 }
 
 impl RunningAgent {
-    fn see(&mut self, activity: &Activity) {
+    fn record_activity(&mut self, activity: &Activity) {
         self.last = activity.at;
         let usage = activity.usage;
         self.usd_micros = usage.usd_micros.unwrap_or(self.usd_micros);
@@ -338,7 +346,7 @@ impl RunningAgent {
             ActivityKind::Began
             | ActivityKind::Said
             | ActivityKind::Used
-            | ActivityKind::Troubled => {
+            | ActivityKind::Problem => {
                 self.detail.clone_from(&activity.detail);
             }
         }
@@ -349,11 +357,11 @@ impl RunningAgent {
         let mut spans = vec![
             Span::styled(format!("  {} ", glyphs.corner_bottom), dim()),
             Span::raw(format!("{} {name}", self.role)),
-            Span::styled(format!("  {}", elapsed(now.0 - self.since.0)), dim()),
+            Span::styled(format!("  {}", format_elapsed(now.0 - self.since.0)), dim()),
         ];
-        if quiet >= QUIET_MS {
-            let text = format!("  silent for {}", elapsed(quiet));
-            spans.push(Span::styled(text, of_mood(Mood::Urgent)));
+        if quiet >= SILENCE_MS {
+            let text = format!("  silent for {}", format_elapsed(quiet));
+            spans.push(Span::styled(text, mood_style(Mood::Urgent)));
         }
         let detail = findings::one_line(&self.detail);
         spans.push(Span::styled(format!("  {detail}"), dim()));

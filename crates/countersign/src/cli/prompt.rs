@@ -1,4 +1,4 @@
-//! An escalation put to the person at the terminal: the choices as letters, the answer on record.
+//! Asks the user at the terminal to resolve an escalation, and records the decision.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -9,49 +9,52 @@ use super::Context;
 use app::failure::Failure;
 use app::operations::{App, escalations};
 
-/// How often an answer may make no sense.
+/// Number of invalid answers before the prompt gives up.
 const TRIES_MAX: u32 = 5;
 
-/// Asks, if there is somebody to ask. The settled ticket, or nothing where nobody decided.
-pub async fn ask(
-    office: &App,
+/// Asks for a decision if there is a terminal. Returns the resolved ticket, or `None` if the user
+/// did not decide.
+pub async fn ask_decision(
+    app: &App,
     ticket: &Ticket,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<Option<Ticket>, Failure> {
-    let somebody = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if desktop.out.json || !somebody || ticket.escalation.is_none() {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if context.out.json || !is_terminal || ticket.escalation.is_none() {
         return Ok(None);
     }
-    let stored = office.ticket(ticket.id.as_str()).await?;
-    let choices = office.choices(&stored).await?.into_iter();
+    let stored = app.ticket(ticket.id.as_str()).await?;
+    let choices = app.choices(&stored).await?.into_iter();
     let choices: Vec<Choice> = choices
-        // Who shall have it instead cannot be said in a letter.
+        // A new agent cannot be named with a single letter.
         .filter(|choice| !matches!(choice, Choice::Reassign { .. }))
         .collect();
-    desktop.out.line("\nOptions:");
+    context.out.line("\nOptions:");
     for (letter, choice) in ('a'..).zip(&choices) {
-        desktop.out.line(format!("{letter}) {}", words(choice)));
+        context
+            .out
+            .line(format!("{letter}) {}", choice_words(choice)));
     }
-    let Some(choice) = choose(desktop, &choices)? else {
+    let Some(choice) = choose(context, &choices)? else {
         return Ok(None);
     };
     let why = if needs_why(&choice) {
-        read_line("Why? It is recorded with your name: ")?
+        read_line("Reason (recorded with your name): ")?
     } else {
         String::new()
     };
-    let settled = escalations::resolve(office, ticket.id.as_str(), choice, &why).await?;
-    Ok(Some(settled))
+    let resolved = escalations::resolve(app, ticket.id.as_str(), choice, &why).await?;
+    Ok(Some(resolved))
 }
 
-fn words(choice: &Choice) -> &'static str {
+fn choice_words(choice: &Choice) -> &'static str {
     match choice {
-        Choice::Accept { .. } => "Accept it despite what is open (waived in your name)",
-        Choice::Continue => "Continue: one more round, or the interrupted step again",
+        Choice::Accept { .. } => "Accept despite open findings (waived in your name)",
+        Choice::Continue => "Continue: one more round, or retry the interrupted step",
         Choice::TakeOver => "Take over: you fix it by hand and resubmit",
-        Choice::Reset => "Reset: the count of rounds starts again",
+        Choice::Reset => "Reset: restart the count of rounds",
         Choice::Reassign { .. } => "Give it to another builder or reviewer",
-        Choice::Reject => "Reject: the ticket has failed",
+        Choice::Reject => "Reject: the ticket fails",
     }
 }
 
@@ -59,8 +62,8 @@ fn needs_why(choice: &Choice) -> bool {
     matches!(choice, Choice::Accept { .. } | Choice::Reject)
 }
 
-/// A letter, or nothing: an empty answer decides nothing and loses nothing.
-fn choose(desktop: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
+/// Reads a choice by its letter. An empty answer leaves the ticket as it is.
+fn choose(context: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
     for _ in 0..TRIES_MAX {
         let answer = read_line("Your choice (Enter to decide later): ")?.to_ascii_lowercase();
         if answer.is_empty() {
@@ -72,15 +75,15 @@ fn choose(desktop: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failu
         if let Some((_, choice)) = picked {
             return Ok(Some(choice.clone()));
         }
-        desktop
+        context
             .out
-            .line(format!("{answer:?} is none of the letters"));
+            .line(format!("{answer:?} is not one of the letters"));
     }
     Ok(None)
 }
 
 pub fn read_line(question: &str) -> Result<String, Failure> {
-    let lost = |error: std::io::Error| Failure::error(format!("the terminal is gone: {error}"));
+    let lost = |error: std::io::Error| Failure::error(format!("lost the terminal: {error}"));
     let mut out = std::io::stdout();
     out.write_all(question.as_bytes())
         .and_then(|()| out.flush())

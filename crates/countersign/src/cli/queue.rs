@@ -1,4 +1,4 @@
-//! `countersign queue …`
+//! `countersign queue …`: lists and cancels jobs and tasks, and limits providers.
 
 use serde_json::json;
 
@@ -13,37 +13,36 @@ use app::operations::queue;
 pub enum Verb {
     /// List jobs and tasks, newest first.
     List {
-        /// Only of this queue: build, check, review, verify, merge, or an agent's.
+        /// Only jobs of this queue: build, check, review, verify, merge, or the name of an agent.
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
-        /// waiting, ready, leased, done, dropped or dead.
+        /// Only jobs in this state: waiting, ready, leased, done, dropped or dead.
         #[arg(long)]
         state: Option<String>,
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
-        /// The `next` of the page before.
+        /// Continue after this job: the `next` value of the previous page.
         #[arg(long, value_name = "JOB")]
         after: Option<i64>,
     },
-    /// Cancel a task of an agent's queue. One that is at work is stopped where it is, and its result is
-    /// not taken.
+    /// Cancel a task in an agent's queue. A running task is stopped, and its result is discarded.
     Cancel {
         task: String,
-        /// It is recorded with your name.
+        /// Reason, recorded with your name.
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
-    /// How many jobs of a provider run at once, on all machines together; without a number: as many as
-    /// there are. Without a provider: which limits there are.
+    /// Limit how many jobs of a provider run at once, on all machines together. Without a number,
+    /// remove the limit; without a provider, list all limits.
     Limit {
-        /// As `agent list` names it: claude, codex, gemini, …
+        /// Name from `agent list`: claude, codex, gemini, …
         provider: Option<String>,
         #[arg(requires = "provider")]
         most: Option<u32>,
     },
 }
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::List {
             queue,
@@ -59,16 +58,16 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
                     after,
                     limit,
                 },
-                desktop,
+                context,
             )
             .await
         }
-        Verb::Limit { provider, most } => limit(provider, most, desktop).await,
+        Verb::Limit { provider, most } => limit(provider, most, context).await,
         Verb::Cancel { task, why } => {
-            let standing = desktop.ask(CancelTask { task, why }).await?;
-            let (task, word) = (&standing.task_id, standing.status.word());
-            desktop.out.line(format!("{task} is {word}"));
-            desktop.out.answer(&standing);
+            let status = context.ask(CancelTask { task, why }).await?;
+            let (task, word) = (&status.task_id, status.status.as_str());
+            context.out.line(format!("{task} is {word}"));
+            context.out.print_json(&status);
             Ok(ExitKind::Done)
         }
     }
@@ -76,39 +75,44 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
 
 async fn limit(
     provider: Option<String>,
-    most: Option<u32>,
-    desktop: &Context,
+    max: Option<u32>,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
     if let Some(provider) = provider {
-        desktop.ask(ProviderLimit { provider, most }).await?;
+        context
+            .ask(ProviderLimit {
+                provider,
+                most: max,
+            })
+            .await?;
     }
-    let limits = desktop.ask(ListProviderLimits {}).await?.items;
+    let limits = context.ask(ListProviderLimits {}).await?.items;
     if limits.is_empty() {
-        desktop.out.line("no provider is limited");
+        context.out.line("no provider has a limit");
     }
     for limit in &limits {
-        let most = limit.most.unwrap_or_default();
-        let line = format!("{}: {most} at once", limit.provider);
-        desktop.out.line(line);
+        let max = limit.most.unwrap_or_default();
+        let line = format!("{}: {max} at once", limit.provider);
+        context.out.line(line);
     }
-    desktop.out.answer(&json!({ "limits": limits }));
+    context.out.print_json(&json!({ "limits": limits }));
     Ok(ExitKind::Done)
 }
 
-async fn list(wanted: ListJobs, desktop: &Context) -> Result<ExitKind, Failure> {
-    let page = desktop.ask(wanted).await?;
+async fn list(query: ListJobs, context: &Context) -> Result<ExitKind, Failure> {
+    let page = context.ask(query).await?;
     if page.items.is_empty() {
-        desktop.out.line("no such jobs");
+        context.out.line("no jobs found");
     }
-    let rows: Vec<Vec<String>> = page.items.iter().map(queue::row).collect();
+    let rows: Vec<Vec<String>> = page.items.iter().map(queue::job_cells).collect();
     for line in columns(&rows) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     if let Some(next) = page.next {
-        desktop.out.line(format!("more with --after {next}"));
+        context.out.line(format!("more with --after {next}"));
     }
-    desktop
+    context
         .out
-        .answer(&json!({"items": page.items, "next": page.next}));
+        .print_json(&json!({"items": page.items, "next": page.next}));
     Ok(ExitKind::Done)
 }

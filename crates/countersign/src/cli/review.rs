@@ -1,13 +1,13 @@
-//! `countersign review`
+//! `countersign review`: reviews a change without a ticket.
 
 mod show;
 
 use engine::process::StopSignal;
 use findings::Severity;
-use flow::opinion::AdhocOutcome;
+use flow::adhoc_review::AdhocOutcome;
 
 use super::Context;
-use super::out::raw;
+use super::out::print_raw;
 use app::failure::{ExitKind, Failure};
 use app::operations::review::{
     self, JudgedChange, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget,
@@ -17,43 +17,43 @@ use app::operations::review::{
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "flags, as people write them")]
 pub struct Args {
-    /// `BASE..HEAD`, or a branch or commit to compare with the base branch [default: where you are].
+    /// `BASE..HEAD`, or a branch or commit to compare with the base branch [default: HEAD].
     #[arg(value_name = "BASE..HEAD|BRANCH", group = "what")]
     change: Option<String>,
-    /// What is staged for the next commit.
+    /// Review the staged changes.
     #[arg(long, group = "what")]
     staged: bool,
-    /// Your work tree as it lies, new files included.
+    /// Review your work tree as it is, including new files.
     #[arg(long, group = "what")]
     worktree: bool,
-    /// One commit, compared with its parent.
+    /// Review one commit, compared with its parent.
     #[arg(long, value_name = "SHA", group = "what")]
     commit: Option<String>,
-    /// A patch file (`-` is the standard input), put on top of HEAD or of --base.
+    /// Review a patch file (`-` is standard input), applied on top of HEAD or --base.
     #[arg(long, value_name = "FILE", group = "what")]
     patch: Option<String>,
-    /// The branch to compare with.
+    /// Branch to compare with.
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
-    /// Who reviews; may be given several times. As for `run`: claude, codex, `command:…` and so on.
+    /// Agent that reviews, as for `run`: claude, codex, `command:…` and so on. Repeatable.
     #[arg(long = "reviewer", value_name = "AGENT")]
     reviewers: Vec<String>,
-    /// A linter whose output is read as a review, whatever its form; may be given several times.
+    /// Linter whose output is read as a review, in any format. Repeatable.
     #[arg(long = "linter", value_name = "[NAME=]COMMAND")]
     linters: Vec<String>,
-    /// Ask no agent: the linters, and the search for secrets.
+    /// Run only the linters and the search for secrets, without an agent.
     #[arg(long, conflicts_with = "reviewers")]
     linters_only: bool,
     /// Run the project's checks on the change first.
     #[arg(long)]
     checks: bool,
-    /// The least severity that makes it end with exit code 3 [default: the policy's must-fix].
+    /// Lowest severity that leads to exit code 3 [default: must-fix by the policy].
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
-    /// The form of the answer.
+    /// Format of the result.
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Format,
-    /// What the change is meant to do, for the reviewer.
+    /// Purpose of the change, for the reviewer.
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
 }
@@ -65,7 +65,7 @@ enum FailOn {
     Medium,
     Low,
     Suggestion,
-    /// Report only: findings never change the exit code.
+    /// Only report; findings never change the exit code.
     None,
 }
 
@@ -84,29 +84,29 @@ impl FailOn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people at a terminal.
+    /// Text for a terminal.
     Text,
-    /// A findings document.
+    /// Findings document.
     Markdown,
-    /// The same as --json.
+    /// JSON, the same as --json.
     Json,
     /// SARIF 2.1.0, for code scanning.
     Sarif,
     /// GitHub workflow commands: annotations on the pull request.
     Github,
-    /// A GitLab code quality report.
+    /// GitLab code quality report.
     Gitlab,
     /// reviewdog's JSON.
     Rdjson,
     /// Checkstyle XML.
     Checkstyle,
-    /// `JUnit` XML: what must be fixed fails, the rest is skipped.
+    /// `JUnit` XML: must-fix findings fail, the rest is skipped.
     Junit,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign review                               what your branch has over the base branch
+  countersign review                               the commits of your branch since the base branch
   countersign review --staged --linters-only       before a commit, without an agent
   countersign review main..topic --reviewer claude --reviewer codex
   countersign review --commit HEAD --linter \"ruff=ruff check --output-format json .\"
@@ -114,43 +114,43 @@ Examples:
   git diff | countersign review --patch -
 
 Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at or above --fail-on, or red checks ·
-4 nobody could tell: a person has to look · 130 interrupted
+4 undecided: a person has to look · 130 interrupted
 
 Your work tree, index and branches are only read. The reviewer works in a read-only checkout of the exact change.";
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let office = desktop.office().await?;
-    let format = if desktop.out.json {
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let app = context.open_app().await?;
+    let format = if context.out.json {
         Format::Json
     } else {
         args.format
     };
     let report_only = args.fail_on == Some(FailOn::None);
-    let wish = wish(args);
+    let options = review_options(args);
     let (stopper, stop) = StopSignal::pair();
-    let tell = |progress: ReviewProgress<'_>| tell(desktop, &progress);
-    let work = review::review(&office, &desktop.directory, &wish, stop, tell);
+    let listener = |progress: ReviewProgress<'_>| print_progress(context, &progress);
+    let work = review::review(&app, &context.directory, &options, stop, listener);
     tokio::pin!(work);
-    let reviewed = loop {
+    let result = loop {
         tokio::select! {
             done = &mut work => break done?,
             signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
+                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
                 stopper.stop();
             }
         }
     };
-    for remark in &reviewed.remarks {
-        desktop.out.remark(remark);
+    for note in &result.remarks {
+        context.out.note(note);
     }
-    let exit = exit_of(&reviewed, report_only);
-    raw(&show::written(&reviewed, format, exit, &desktop.out));
+    let exit = exit_kind(&result, report_only);
+    print_raw(&show::render(&result, format, exit, &context.out));
     Ok(exit)
 }
 
-fn wish(args: Args) -> ReviewOptions {
+fn review_options(args: Args) -> ReviewOptions {
     let target = match (args.change, args.commit, args.patch) {
-        (Some(word), _, _) => ReviewTarget::of_word(&word),
+        (Some(word), _, _) => ReviewTarget::parse(&word),
         (_, Some(rev), _) => ReviewTarget::Commit(rev),
         (_, _, Some(file)) => ReviewTarget::Patch(file),
         _ if args.staged => ReviewTarget::Staged,
@@ -169,27 +169,27 @@ fn wish(args: Args) -> ReviewOptions {
     }
 }
 
-fn tell(desktop: &Context, progress: &ReviewProgress<'_>) {
+fn print_progress(context: &Context, progress: &ReviewProgress<'_>) {
     match progress {
-        ReviewProgress::Begins { seats } => desktop
+        ReviewProgress::Begins { seats } => context
             .out
-            .aside(format!("reviewing with {}", seats.join(", "))),
-        // Who looks at nothing is no news.
-        ReviewProgress::Looked(looked) if looked.usage.wall_ms == 0 => {}
-        ReviewProgress::Looked(looked) => desktop.out.aside(format!(
+            .progress(format!("reviewing with {}", seats.join(", "))),
+        // A reviewer that did not run is not worth a line.
+        ReviewProgress::JobDone(job) if job.usage.wall_ms == 0 => {}
+        ReviewProgress::JobDone(job) => context.out.progress(format!(
             "  {} after {:.1} s",
-            if looked.seat == "check" {
+            if job.reviewer == "check" {
                 "checks ended"
             } else {
-                &looked.who
+                &job.agent
             },
-            f64::from(u32::try_from(looked.usage.wall_ms).unwrap_or(u32::MAX)) / 1000.0
+            f64::from(u32::try_from(job.usage.wall_ms).unwrap_or(u32::MAX)) / 1000.0
         )),
     }
 }
 
-fn exit_of(reviewed: &ReviewResult, report_only: bool) -> ExitKind {
-    match reviewed.judged.as_ref().map(|judged| &judged.outcome) {
+fn exit_kind(result: &ReviewResult, report_only: bool) -> ExitKind {
+    match result.judged.as_ref().map(|judged| &judged.outcome) {
         None | Some(AdhocOutcome::Approved) => ExitKind::Done,
         Some(
             AdhocOutcome::ChangesRequested
@@ -205,12 +205,12 @@ fn exit_of(reviewed: &ReviewResult, report_only: bool) -> ExitKind {
     }
 }
 
-/// The open findings, the gravest first; notes of low confidence come last.
-fn open(judged: &JudgedChange) -> Vec<&flow::ledger::LedgerEntry> {
+/// Returns the open findings, most severe first; notes of low confidence come last.
+fn open_findings(judged: &JudgedChange) -> Vec<&flow::ledger::LedgerEntry> {
     let entries = judged.ticket.ledger.entries.iter();
     let mut open: Vec<_> = entries
         .filter(|entry| entry.status.is_open() && entry.finding.actionable)
         .collect();
-    open.sort_by_key(|entry| (entry.low_confidence, entry.severity(), entry.place()));
+    open.sort_by_key(|entry| (entry.low_confidence, entry.severity(), entry.location()));
     open
 }

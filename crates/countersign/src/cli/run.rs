@@ -1,20 +1,20 @@
-//! `countersign run`
+//! `countersign run`: runs a ticket or an epic in the current repository.
 
 use std::sync::Arc;
 
 use engine::process::StopSignal;
-use engine::workshop::Project;
-use flow::narrate::{approved_by, short};
+use engine::project::Project;
+use flow::narrate::{describe_approval, short_commit};
 use flow::policy::Land;
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
-use super::story::{ProgressFormat, ProgressReporter, TicketCount, tell};
+use super::progress_output::{ProgressFormat, ProgressReporter, TicketCount, start_reporting};
 use super::{Context, epic, escalation, prompt, ticket};
 use app::failure::{ExitKind, Failure};
-use app::operations::project::{ProjectOptions, furnish};
-use app::operations::{App, config, escalations, forecasts, patiently, plans, run};
+use app::operations::project::{ProjectOptions, load_project};
+use app::operations::{App, config, escalations, forecasts, plans, retry_while_unavailable, run};
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
 use server::notify::{self, DeliveryTasks};
@@ -22,50 +22,51 @@ use server::notify::{self, DeliveryTasks};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A ticket file (Markdown or YAML), an epic (YAML with `tickets`), the id of a known ticket, or a sentence.
+    /// Ticket file (Markdown or YAML), epic (YAML with `tickets`), id of an existing ticket, or a
+    /// sentence.
     #[arg(value_name = "TICKET")]
     ticket: String,
-    /// Who builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model:
-    /// `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`, `acp:PROGRAM ARGS…` or
-    /// `scripted:FILE`.
+    /// Agent that builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor
+    /// (with a model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`,
+    /// `acp:PROGRAM ARGS…` or `scripted:FILE`.
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
-    /// Who reviews; may be given several times, one for each seat.
+    /// Agent that reviews. Repeatable: one per reviewer.
     #[arg(long = "reviewer", value_name = "AGENT")]
     reviewers: Vec<String>,
-    /// Who verifies single findings [default: the reviewer's program, started afresh].
+    /// Agent that verifies single findings [default: the reviewer's program, in a new session].
     #[arg(long, value_name = "AGENT")]
     verifier: Option<String>,
-    /// A command that must succeed on the commit; may be given several times.
+    /// Command that must succeed on the commit. Repeatable.
     #[arg(long = "check", value_name = "[NAME=]COMMAND")]
     checks: Vec<String>,
-    /// The branch to build on and to land on.
+    /// Branch to build on and to land on.
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
-    /// What becomes of the approved commit.
+    /// Action for the approved commit.
     #[arg(long)]
     land: Option<Landing>,
-    /// How many rounds before a person is asked (1 to 5).
+    /// Maximum number of rounds before a person decides (1 to 5).
     #[arg(long, value_name = "N")]
     max_rounds: Option<u32>,
-    /// How many tickets of an epic are worked on side by side.
+    /// Number of tickets of an epic to work on in parallel.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// How the work is told while it goes on.
+    /// Format of the progress output.
     #[arg(long, value_name = "FORM", default_value = "auto")]
     progress: ProgressFormat,
-    /// Print what would be done, and change nothing.
+    /// Print what would be done without changing anything.
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Landing {
-    /// Stays on its branch.
+    /// Leave it on its branch.
     Branch,
-    /// Is merged into the base branch.
+    /// Merge it into the base branch.
     Merge,
-    /// Stands in line with others and is proven together with them.
+    /// Queue it: merge it together with others after checking the combination.
     Queue,
 }
 
@@ -74,8 +75,8 @@ Examples:
   countersign run ticket.md --builder claude --reviewer codex --check \"cargo test\"
   countersign run ticket.md --builder \"command:./build-agent\" --reviewer \"command:./review-agent\" --check \"cargo test\"
   countersign run \"Greet the user by name\" --land branch
-  countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, side by side
-  countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or settled
+  countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, in parallel
+  countersign run greet-the-user-by-name-1f3a      continue a ticket that was interrupted or resolved
 
 A ticket file:
   ---
@@ -87,99 +88,102 @@ A ticket file:
   ## Acceptance criteria
   - An empty name is refused.";
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let epic = epic::file(desktop, &args.ticket)?;
-    let asked = asked(&args, epic.as_ref());
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let epic = epic::read_epic_file(context, &args.ticket)?;
+    let options = project_options(&args, epic.as_ref());
     if args.dry_run {
-        return rehearse(&args.ticket, &asked, epic.as_ref(), desktop).await;
+        return print_dry_run(&args.ticket, &options, epic.as_ref(), context).await;
     }
-    let desktop = &desktop.answering(args.progress == ProgressFormat::Json);
-    let office = desktop.office().await?;
+    let context = &context.with_json(args.progress == ProgressFormat::Json);
+    let app = context.open_app().await?;
     let (stopper, stop) = StopSignal::pair();
-    let carriers = tell_others(&office, desktop, &stop).await?;
-    let ended = Box::pin(go(args, asked, epic, office, desktop)).await;
+    let notifications = start_notifications(&app, context, &stop).await?;
+    let result = Box::pin(run_ticket(args, options, epic, app, context)).await;
     stopper.stop();
-    carriers.finish().await;
-    ended
+    notifications.finish().await;
+    result
 }
 
-/// Begins to notify those whom the person's own configuration names. One that cannot be does not keep
-/// the work from being done.
-async fn tell_others(
-    office: &App,
-    desktop: &Context,
+/// Starts the notifications of the user's configuration. A target that fails to resolve is reported
+/// and does not stop the run.
+async fn start_notifications(
+    app: &App,
+    context: &Context,
     stop: &StopSignal,
 ) -> Result<DeliveryTasks, Failure> {
     let mut targets = Vec::new();
-    for target in config::own(&desktop.surroundings)?.notify {
-        match target.target() {
+    for target in config::load_user_settings(&context.environment)?.notify {
+        match target.resolve() {
             Ok(target) => targets.push(target),
-            Err(failure) => desktop.out.line(format!("note: {}", failure.message)),
+            Err(failure) => context.out.line(format!("note: {}", failure.message)),
         }
     }
-    notify::start(office, targets, stop).await
+    notify::start(app, targets, stop).await
 }
 
-async fn go(
+async fn run_ticket(
     args: Args,
-    asked: ProjectOptions,
+    options: ProjectOptions,
     epic: Option<EpicFile>,
-    mut office: App,
-    desktop: &Context,
+    mut app: App,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
     let tickets = if epic.is_some() {
         TicketCount::Several
     } else {
         TicketCount::One
     };
-    let mut telling = tell(&mut office, args.progress, tickets, &desktop.out);
-    let furnished = furnish(&office, &desktop.directory, &asked).await?;
-    for remark in &furnished.remarks {
-        desktop.out.line(format!("note: {remark}"));
+    let mut progress = start_reporting(&mut app, args.progress, tickets, &context.out);
+    let loaded = load_project(&app, &context.directory, &options).await?;
+    for note in &loaded.remarks {
+        context.out.line(format!("note: {note}"));
     }
-    let shop = furnished.shop;
+    let project = loaded.project;
     if let Some(file) = epic {
-        return epic::run(&office, &shop, &file, args.jobs.into(), telling, desktop).await;
+        return epic::run(&app, &project, &file, args.jobs.into(), progress, context).await;
     }
-    let begun = patiently(&office, || {
-        run::begin(&office, &shop, &args.ticket, || {
-            ticket::wanted(&desktop.directory, &args.ticket)
+    let started = retry_while_unavailable(&app, || {
+        run::find_or_add(&app, &project, &args.ticket, || {
+            ticket::parse_ticket_source(&context.directory, &args.ticket)
         })
     })
     .await?;
-    if begun.resumed {
-        desktop.out.line(format!("{} goes on", begun.id));
+    if started.resumed {
+        context.out.line(format!("{} continues", started.id));
     }
-    patiently(&office, || foretell(&office, &shop, &begun.id, desktop)).await?;
-    let mut ticket = drive(&shop, &begun.id, &mut telling, &desktop.out).await?;
-    let mut exit = patiently(&office, || finish(&office, &ticket, desktop)).await?;
-    while let Some(settled) = prompt::ask(&office, &ticket, desktop).await? {
-        ticket = settled;
-        if ticket.stage.is_at_work() {
-            foretell(&office, &shop, &begun.id, desktop).await?;
-            ticket = drive(&shop, &begun.id, &mut telling, &desktop.out).await?;
+    retry_while_unavailable(&app, || {
+        print_forecast(&app, &project, &started.id, context)
+    })
+    .await?;
+    let mut ticket = run_until_idle(&project, &started.id, &mut progress, &context.out).await?;
+    let mut exit = retry_while_unavailable(&app, || print_result(&app, &ticket, context)).await?;
+    while let Some(resolved) = prompt::ask_decision(&app, &ticket, context).await? {
+        ticket = resolved;
+        if ticket.stage.is_active() {
+            print_forecast(&app, &project, &started.id, context).await?;
+            ticket = run_until_idle(&project, &started.id, &mut progress, &context.out).await?;
         }
-        exit = finish(&office, &ticket, desktop).await?;
+        exit = print_result(&app, &ticket, context).await?;
     }
     Ok(exit)
 }
 
-/// What the round that begins may cost, where one begins.
-async fn foretell(
-    office: &App,
-    shop: &Project,
+/// Prints the forecast cost of the next round, if one starts.
+async fn print_forecast(
+    app: &App,
+    project: &Project,
     id: &TicketId,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<(), Failure> {
-    let stage = office.ticket(id.as_str()).await?.ticket.stage;
-    if stage.is_at_work() && !desktop.out.json {
-        let forecast = forecasts::before_run(office, shop, id).await?;
-        desktop.out.told(&forecast.text(), 2);
+    let stage = app.ticket(id.as_str()).await?.ticket.stage;
+    if stage.is_active() && !context.out.json {
+        let forecast = forecasts::forecast_run(app, project, id).await?;
+        context.out.print_wrapped(&forecast.describe(), 2);
     }
     Ok(())
 }
 
-fn asked(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
+fn project_options(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
     ProjectOptions {
         base: args.base.clone().or_else(|| epic?.base.clone()),
         builder: args.builder.clone(),
@@ -196,12 +200,12 @@ fn asked(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
     }
 }
 
-/// What a run would do, told without a store or an agent.
-async fn rehearse(
-    words: &str,
-    asked: &ProjectOptions,
+/// Prints what a run would do, without a store or an agent.
+async fn print_dry_run(
+    source: &str,
+    options: &ProjectOptions,
     epic: Option<&EpicFile>,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
     let tickets = if let Some(file) = epic {
         let tickets = file.tickets.iter();
@@ -209,102 +213,111 @@ async fn rehearse(
             .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
             .collect()
     } else {
-        let wanted = ticket::wanted(&desktop.directory, words)?;
-        let id = wanted.id.unwrap_or_else(|| id_for(&wanted.spec.title));
-        vec![(id, wanted.spec.depends_on)]
+        let request = ticket::parse_ticket_source(&context.directory, source)?;
+        let id = request.id.unwrap_or_else(|| id_for(&request.spec.title));
+        vec![(id, request.spec.depends_on)]
     };
-    let plan = plans::plan(&desktop.surroundings, &desktop.directory, asked).await?;
-    epic::rehearse(&tickets, &plan, desktop)
+    let plan = plans::plan_run(&context.environment, &context.directory, options).await?;
+    epic::print_plan(&tickets, &plan, context)
 }
 
-/// Works until the ticket rests. The first Ctrl-C stops at the next safe point, the second at once.
-pub async fn drive(
-    shop: &Arc<Project>,
+/// Works until the ticket is idle. The first Ctrl-C stops at the next safe point, the second at
+/// once.
+pub async fn run_until_idle(
+    project: &Arc<Project>,
     id: &TicketId,
-    telling: &mut ProgressReporter,
+    reporter: &mut ProgressReporter,
     out: &Out,
 ) -> Result<Ticket, Failure> {
-    telling.begin(|progress| progress.checks = names_of_checks(shop));
+    reporter.begin(|progress| progress.checks = check_names(project));
     let (stopper, stop) = StopSignal::pair();
-    let work = run::work(shop, id, stop);
+    let work = run::run_until_idle(project, id, stop);
     tokio::pin!(work);
-    let mut asked = 0;
-    let ended = loop {
+    let mut interrupts = 0;
+    let result = loop {
         tokio::select! {
             done = &mut work => break done,
             signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))?;
-                asked += 1;
-                if asked > 1 {
-                    break Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint(format!("go on with: countersign run {id}")));
+                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+                interrupts += 1;
+                if interrupts > 1 {
+                    break Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint(format!("continue with: countersign run {id}")));
                 }
                 stopper.stop();
-                telling.stopping(out);
+                reporter.stopping(out);
             }
         }
     };
-    telling.rest();
-    match ended {
-        // The person did not want to wait any longer.
-        Err(failure) if asked > 0 && failure.exit == ExitKind::Store => Err(Failure {
+    reporter.clear();
+    match result {
+        // The user has already asked to stop, so report an interruption and not a store error.
+        Err(failure) if interrupts > 0 && failure.exit == ExitKind::Store => Err(Failure {
             exit: ExitKind::Interrupted,
-            ..failure.hint(format!("go on with: countersign run {id}"))
+            ..failure.hint(format!("continue with: countersign run {id}"))
         }),
-        ended => ended,
+        result => result,
     }
 }
 
-pub fn names_of_checks(shop: &Project) -> Vec<String> {
-    let checks = shop.project.checks.iter();
+pub fn check_names(project: &Project) -> Vec<String> {
+    let checks = project.config.checks.iter();
     checks.map(|check| check.name.clone()).collect()
 }
 
-/// The end in a few lines, and how the program ends.
-pub async fn finish(office: &App, ticket: &Ticket, desktop: &Context) -> Result<ExitKind, Failure> {
-    let out = &desktop.out;
-    let stored = office.ticket(ticket.id.as_str()).await?;
+/// Prints the result in a few lines and returns the exit code.
+pub async fn print_result(
+    app: &App,
+    ticket: &Ticket,
+    context: &Context,
+) -> Result<ExitKind, Failure> {
+    let out = &context.out;
+    let stored = app.ticket(ticket.id.as_str()).await?;
     let ticket = &stored.ticket;
-    let exit = exit_of(ticket);
-    let forecast = forecasts::of_ticket(office, &stored).await?;
-    out.answer(&serde_json::json!({"exit": exit.code(), "ticket": ticket, "forecast": forecast, "evolution": ticket::evolution_lines(ticket)}));
+    let exit = exit_kind(ticket);
+    let forecast = forecasts::forecast_ticket(app, &stored).await?;
+    out.print_json(&serde_json::json!({"exit": exit.code(), "ticket": ticket, "forecast": forecast, "findings_by_round": ticket::findings_by_round(ticket)}));
     if out.json {
         return Ok(exit);
     }
     out.line("");
-    for line in out.broken(&format!("{}: {}", ticket.id, headline(ticket)), 2) {
+    for line in out.wrap(&format!("{}: {}", ticket.id, headline(ticket)), 2) {
         out.line(out.bold(&line));
     }
-    let told = [ticket::rounds, ticket::ledger, ticket::evolution];
-    for line in told.into_iter().flat_map(|told| told(ticket)) {
-        out.told(&line, 4);
+    let sections = [
+        ticket::rounds,
+        ticket::ledger,
+        ticket::findings_by_round_lines,
+    ];
+    for line in sections.into_iter().flat_map(|section| section(ticket)) {
+        out.print_wrapped(&line, 4);
     }
     out.line("");
-    if let Some(put) = &ticket.submission {
+    if let Some(submission) = &ticket.submission {
         out.line(format!(
             "branch {}, commit {}",
-            put.branch,
-            short(&put.commit)
+            submission.branch,
+            short_commit(&submission.commit)
         ));
     }
-    let data = &office.surroundings.data_dir;
+    let data = &app.environment.data_dir;
     let artefacts = data.join("tickets").join(ticket.id.as_str());
     out.line(format!("artefacts {}", artefacts.display()));
-    if let Some(found) = &ticket.escalation {
-        let waiting = escalations::waiting(office, &stored).await?;
-        for line in escalation::explain(ticket, &waiting, &found.evidence)
+    if let Some(escalation) = &ticket.escalation {
+        let waiting = escalations::pending_escalation(app, &stored).await?;
+        for line in escalation::explain(ticket, &waiting, &escalation.evidence)
             .into_iter()
             .skip_while(|line| line != "\ndecide")
         {
             out.line(line);
         }
-    } else if let Some(next) = next(ticket, exit) {
+    } else if let Some(next) = next_step(ticket, exit) {
         out.line(format!("next: {next}"));
     }
     Ok(exit)
 }
 
-/// What the person will want to do now.
-fn next(ticket: &Ticket, exit: ExitKind) -> Option<String> {
+/// Suggests the next command.
+fn next_step(ticket: &Ticket, exit: ExitKind) -> Option<String> {
     let id = &ticket.id;
     if let Some(first) = ticket.waits_for.first() {
         return Some(format!("countersign run {first}"));
@@ -314,7 +327,10 @@ fn next(ticket: &Ticket, exit: ExitKind) -> Option<String> {
         ExitKind::Failed => Some(format!("countersign log {id}")),
         ExitKind::Done => {
             let landed = ticket.landed.as_ref()?;
-            let own = ticket.submission.as_ref().map(|put| &put.branch);
+            let own = ticket
+                .submission
+                .as_ref()
+                .map(|submission| &submission.branch);
             Some(if own == Some(&landed.branch) {
                 format!("git merge {}", landed.branch)
             } else {
@@ -326,20 +342,22 @@ fn next(ticket: &Ticket, exit: ExitKind) -> Option<String> {
 }
 
 fn headline(ticket: &Ticket) -> String {
-    let spent = dollars(ticket.spent.ticket.usd_micros);
-    match (&ticket.landed, approved_by(ticket), &ticket.ended) {
+    let spent = format_dollars(ticket.spent.ticket.usd_micros);
+    match (&ticket.landed, describe_approval(ticket), &ticket.ended) {
         (Some(landed), Some(by), _) => format!(
             "done on {}, {by}, after {} round(s), {spent}",
             landed.branch,
             ticket.rounds.len()
         ),
         (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
-        _ if !ticket.waits_for.is_empty() => format!("{}, waits {}", ticket.stage, ticket.waits()),
+        _ if !ticket.waits_for.is_empty() => {
+            format!("{}, waits {}", ticket.stage, ticket.describe_wait())
+        }
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),
     }
 }
 
-pub fn exit_of(ticket: &Ticket) -> ExitKind {
+pub fn exit_kind(ticket: &Ticket) -> ExitKind {
     match ticket.stage {
         Stage::Done | Stage::Approved | Stage::Merging => ExitKind::Done,
         Stage::Escalated => ExitKind::Escalated,

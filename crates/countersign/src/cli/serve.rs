@@ -1,4 +1,4 @@
-//! `countersign serve` and `countersign mcp`
+//! `countersign serve` and `countersign mcp`: start and stop the server, and MCP over stdio.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,103 +28,107 @@ use server::web::session;
 use server::web::tls::{CertificateFiles, Tls};
 use server::web::{self, ServerState};
 
-/// How often the certificate's files are looked at.
-const RENEWAL: Duration = Duration::from_secs(10);
-/// How much of the log is written at a time, how long it rests then, and the net under its wake-ups.
+/// Interval at which the certificate's files are checked for changes.
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// Events per read of the log, pause after each read, and fallback poll interval if a wake-up is
+/// lost.
 const LOG_CHUNK: u32 = 500;
 const LOG_REST: Duration = Duration::from_millis(100);
-const LOG_LOOK: Duration = Duration::from_secs(30);
+const LOG_POLL_FALLBACK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where to listen; port 0 takes any that is free.
+    /// Address and port to listen on; port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
-    /// Another name that this server answers to; may be given several times.
+    /// Additional host name of this server. Repeatable.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Speak TLS with this certificate (PEM, its own first). Read again on SIGHUP, and when it changes.
+    /// Use TLS with this certificate (PEM, the server's own first). Reloaded on SIGHUP and on
+    /// changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's private key (PEM), closed to others.
+    /// Private key of the certificate (PEM), not readable by others.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// A server with TLS stands in front. Where others can reach us, it or a certificate is needed.
+    /// A proxy in front handles TLS. An address that others can reach needs this or a certificate.
     #[arg(long)]
     behind_tls: bool,
-    /// A directory for task files and what becomes of them [default: `spool.directory` of your own
+    /// Directory for task files and their results [default: `spool.directory` of your user
     /// configuration, else none].
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 }
 
 impl Args {
-    fn tls(&self, desktop: &Context) -> Result<Option<Arc<Tls>>, Failure> {
+    fn tls(&self, context: &Context) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
         let files = CertificateFiles {
-            certificate: desktop.directory.join(certificate),
-            key: desktop.directory.join(key),
+            certificate: context.directory.join(certificate),
+            key: context.directory.join(key),
         };
         Tls::read(files).map(Arc::new).map(Some)
     }
 
-    /// The names that it answers to; an address that it was told to listen on is one.
-    fn names(&self) -> Vec<String> {
+    /// Returns the accepted host names, including the listen address.
+    fn host_names(&self) -> Vec<String> {
         let own = self.listen.ip();
         let own = (!own.is_unspecified()).then(|| own.to_string());
         self.host.iter().cloned().chain(own).collect()
     }
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let tls = args.tls(desktop)?;
-    let office = desktop.office().await?;
-    service::must_be_safe(&office, args.listen, tls.is_some() || args.behind_tls).await?;
-    // Heard from the start: who stops us early finds nothing of us left.
-    let mut told = ServeSignals::new()?;
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let tls = args.tls(context)?;
+    let app = context.open_app().await?;
+    service::require_safe_address(&app, args.listen, tls.is_some() || args.behind_tls).await?;
+    // Installed first, so that an early stop signal still cleans everything up.
+    let mut signals = ServeSignals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
     let (stopper, stop) = StopSignal::pair();
-    let outlets = ServerTasks::open(&args, &office, desktop, &stop).await?;
+    let tasks = ServerTasks::open(&args, &app, context, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
-    let mut posted = service::post(&office, address, fingerprint).await?;
+    let mut published = service::publish(&app, address, fingerprint).await?;
     let watch = tokio::spawn({
-        let (office, stop) = (office.clone(), stop.clone());
-        async move { service::look_after(&office, stop).await }
+        let (app, stop) = (app.clone(), stop.clone());
+        async move { service::run_maintenance(&app, stop).await }
     });
-    let keeper = tokio::spawn({
-        let (office, stop) = (office.clone(), stop.clone());
-        async move { service::keep_house(&office, stop).await }
+    let system_jobs = tokio::spawn({
+        let (app, stop) = (app.clone(), stop.clone());
+        async move { service::run_system_jobs(&app, stop).await }
     });
-    let log = tokio::spawn(log_events(office.clone(), stop.clone()));
-    let outlets = outlets.start(&stop);
-    let house = ServerState::new(office.clone(), args.names());
-    let server = tokio::spawn(web::serve(listener, tls.clone(), house, stop));
-    let url = service::url(address, tls.is_some());
-    desktop.out.line(format!(
+    let log = tokio::spawn(log_events(app.clone(), stop.clone()));
+    let tasks = tasks.start(&stop);
+    let state = ServerState::new(app.clone(), args.host_names());
+    let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
+    let url = service::local_url(address, tls.is_some());
+    context.out.line(format!(
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
-    desktop.out.answer(&serde_json::json!({ "url": url }));
+    context.out.print_json(&serde_json::json!({ "url": url }));
     tracing::info!(url, "listening");
-    told.stop_fresh(tls.as_deref(), &mut posted).await;
+    signals
+        .wait_reloading_certificate(tls.as_deref(), &mut published)
+        .await;
     tracing::info!("stopping: requests in progress are answered first");
     stopper.stop();
     server.await.log_err("stop the listener");
     watch.await.log_err("stop the lease watch");
-    keeper.await.log_err("stop the workers of this server");
+    system_jobs.await.log_err("stop the workers of this server");
     log.await.log_err("stop the log of events");
-    outlets.finish().await;
-    service::take_down(&office, posted).await;
+    tasks.finish().await;
+    service::unpublish(&app, published).await;
     Ok(ExitKind::Done)
 }
 
-/// Reads a renewed certificate; one that cannot be used is told of, and the old one goes on.
-fn renew(tls: &Tls, asked: bool, posted: &mut PublishedServer) {
-    let renewed = tls.renew(asked).and_then(|is_new| {
+/// Reloads the certificate. An unusable one is logged, and the old one stays in use.
+fn reload_certificate(tls: &Tls, force: bool, published: &mut PublishedServer) {
+    let renewed = tls.reload(force).and_then(|is_new| {
         if is_new {
-            posted.renew(tls.fingerprint())?;
-            tracing::info!("the certificate is renewed");
+            published.renew(tls.fingerprint())?;
+            tracing::info!("reloaded the certificate");
         }
         Ok(())
     });
@@ -132,12 +136,12 @@ fn renew(tls: &Tls, asked: bool, posted: &mut PublishedServer) {
         let error = failure.to_string();
         tracing::error!(
             error,
-            "the certificate is not renewed, the old one stays in use"
+            "could not reload the certificate, the old one stays in use"
         );
     }
 }
 
-/// The ways in and out beside the listener, opened before anybody is told of us.
+/// Tasks of the server besides the listener. They are opened before the address is published.
 struct ServerTasks {
     spool: Option<Spool>,
     carriers: DeliveryTasks,
@@ -147,24 +151,24 @@ struct ServerTasks {
 impl ServerTasks {
     async fn open(
         args: &Args,
-        office: &App,
-        desktop: &Context,
+        app: &App,
+        context: &Context,
         stop: &StopSignal,
     ) -> Result<Self, Failure> {
-        let own = config::own(&desktop.surroundings)?;
-        for remark in own.notify.iter().flat_map(NotifySection::remarks) {
-            tracing::warn!("{remark}");
+        let user_settings = config::load_user_settings(&context.environment)?;
+        for note in user_settings.notify.iter().flat_map(NotifySection::remarks) {
+            tracing::warn!("{note}");
         }
-        let targets = own.notify.iter().map(NotifySection::target);
+        let targets = user_settings.notify.iter().map(NotifySection::resolve);
         let targets: Vec<NotifyTarget> = targets.collect::<Result<_, _>>()?;
-        let at = |path: PathBuf| desktop.directory.join(path);
-        let logs = own.spool.logs.map(PathBuf::from).map(at);
-        let named = own.spool.directory.map(PathBuf::from);
-        let files = args.spool.clone().or(named).map(at);
-        let spool = files.map(|path| spool::open(office, &path, logs.as_deref()));
+        let at = |path: PathBuf| context.directory.join(path);
+        let logs = user_settings.spool.logs.map(PathBuf::from).map(at);
+        let configured = user_settings.spool.directory.map(PathBuf::from);
+        let files = args.spool.clone().or(configured).map(at);
+        let spool = files.map(|path| spool::open(app, &path, logs.as_deref()));
         Ok(Self {
             spool: spool.transpose()?,
-            carriers: notify::start(office, targets, stop).await?,
+            carriers: notify::start(app, targets, stop).await?,
             running: JoinSet::new(),
         })
     }
@@ -184,31 +188,31 @@ impl ServerTasks {
 
 /// Logs verdicts, escalations, ends and failures of tickets as they are decided, by whichever
 /// process.
-async fn log_events(office: App, mut stop: StopSignal) {
+async fn log_events(app: App, mut stop: StopSignal) {
     let mut follower = LogFollower::default();
-    let mut after = overview::newest(&office)
+    let mut after = overview::latest_cursor(&app)
         .await
         .log_err("read the event log")
         .unwrap_or_default();
     loop {
-        let read = follower.read(&office, None, after, LOG_CHUNK).await;
-        // A store that is away now is back at another look.
-        let told = read
+        let read = follower.read(&app, None, after, LOG_CHUNK).await;
+        // An unreachable store is tried again at the next poll.
+        let batch = read
             .log_err("read the event log")
-            .and_then(|told| Some((told.end?, told.lines)));
-        if let Some((end, lines)) = told {
-            let worth = lines.iter().filter(|line| line.mood != Mood::Plain);
-            worth.for_each(log_event);
+            .and_then(|batch| Some((batch.end?, batch.lines)));
+        if let Some((end, lines)) = batch {
+            let notable = lines.iter().filter(|line| line.mood != Mood::Plain);
+            notable.for_each(log_event);
             after = end;
         }
         let quiet = async {
-            // It goes on beside the work, not before it.
+            // Limits the rate, so that the log does not compete with the jobs.
             tokio::time::sleep(LOG_REST).await;
-            overview::changed(&office, after, LOG_LOOK).await;
+            overview::wait_for_change(&app, after, LOG_POLL_FALLBACK).await;
         };
         tokio::select! {
             () = quiet => {}
-            () = stop.asked() => return,
+            () = stop.requested() => return,
         }
     }
 }
@@ -224,7 +228,7 @@ fn log_event(line: &LogLine) {
     );
 }
 
-/// Ctrl-C, and what service managers send.
+/// Stop signals: Ctrl-C and those of service managers.
 pub struct ServeSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -233,37 +237,41 @@ pub struct ServeSignals {
 
 impl ServeSignals {
     pub fn new() -> Result<Self, Failure> {
-        let hear = |kind: SignalKind| {
+        let listen = |kind: SignalKind| {
             signal(kind)
-                .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
+                .map_err(|error| Failure::error(format!("could not listen for signals: {error}")))
         };
         Ok(Self {
-            interrupt: hear(SignalKind::interrupt())?,
-            terminate: hear(SignalKind::terminate())?,
-            hangup: hear(SignalKind::hangup())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
         })
     }
 
-    /// Returns when we are told to stop; until then the certificate is kept fresh.
-    async fn stop_fresh(&mut self, tls: Option<&Tls>, posted: &mut PublishedServer) {
+    /// Waits for a stop signal, and reloads the certificate until then.
+    async fn wait_reloading_certificate(
+        &mut self,
+        tls: Option<&Tls>,
+        published: &mut PublishedServer,
+    ) {
         loop {
-            let asked = tokio::select! {
+            let force = tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
-                // Without files to read again it means that the terminal has gone.
+                // Without TLS files there is nothing to reload: the terminal was closed.
                 _ = self.hangup.recv() => match tls {
                     Some(_) => true,
                     None => return,
                 },
-                () = tokio::time::sleep(RENEWAL), if tls.is_some() => false,
+                () = tokio::time::sleep(CERTIFICATE_CHECK_INTERVAL), if tls.is_some() => false,
             };
             if let Some(tls) = tls {
-                renew(tls, asked, posted);
+                reload_certificate(tls, force, published);
             }
         }
     }
 
-    pub async fn stop(&mut self) {
+    pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -271,40 +279,43 @@ impl ServeSignals {
     }
 }
 
-/// MCP on the standard input and output, for one agent: who it is, its token says.
-pub async fn over_stdio(desktop: &Context) -> Result<ExitKind, Failure> {
-    let surroundings = &desktop.surroundings;
-    let secret = surroundings.server.token.clone().ok_or_else(|| {
-        Failure::usage("nobody is recognised: COUNTERSIGN_TOKEN is not set")
-            .hint("`countersign token create --agent NAME --role ROLE` makes one")
+/// Serves MCP over standard input and output for the agent of the token.
+pub async fn run_mcp_stdio(context: &Context) -> Result<ExitKind, Failure> {
+    let environment = &context.environment;
+    let secret = environment.server.token.clone().ok_or_else(|| {
+        Failure::usage("COUNTERSIGN_TOKEN is not set")
+            .hint("create a token: `countersign token create --agent NAME --role ROLE`")
     })?;
-    if place(surroundings).is_none() {
-        return alone(&secret, desktop).await;
+    if server_address(environment).is_none() {
+        return serve_stdio_locally(&secret, context).await;
     }
-    let surroundings = surroundings.clone();
+    let environment = environment.clone();
     let find = move || {
-        let gone = || Failure::new(ExitKind::Store, "no server runs here any more");
-        RemoteServer::new(place(&surroundings).ok_or_else(gone)?, &secret)
+        let stopped = || Failure::new(ExitKind::Store, "the server on this machine has stopped");
+        RemoteServer::new(server_address(&environment).ok_or_else(stopped)?, &secret)
     };
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     bridge::run(Arc::new(find), input, tokio::io::stdout()).await?;
     Ok(ExitKind::Done)
 }
 
-/// The server that was named, else the one that runs here; where none is wanted, none.
-fn place(surroundings: &Environment) -> Option<ServerAddress> {
-    let ServerSettings { place, by_flag, .. } = surroundings.server.clone();
-    let running = || service::running(surroundings).filter(|_| !by_flag);
-    place.or_else(running)
+/// Returns the configured server, else the one running on this machine, unless `--server none` is
+/// set.
+fn server_address(environment: &Environment) -> Option<ServerAddress> {
+    let ServerSettings {
+        address, by_flag, ..
+    } = environment.server.clone();
+    let running = || service::running_server(environment).filter(|_| !by_flag);
+    address.or_else(running)
 }
 
-/// Without a server we are one ourselves, for this agent.
-async fn alone(secret: &str, desktop: &Context) -> Result<ExitKind, Failure> {
-    let office = desktop.office().await?;
-    let mut speaker = identity::recognise(&office, secret)
+/// Serves one agent from the local store, without a server.
+async fn serve_stdio_locally(secret: &str, context: &Context) -> Result<ExitKind, Failure> {
+    let app = context.open_app().await?;
+    let mut identity = identity::authenticate(&app, secret)
         .await?
-        .map_err(|stranger| Failure::new(ExitKind::Refused, stranger))?;
-    speaker.session = session::fresh();
-    mcp::serve_stdio(office, speaker).await?;
+        .map_err(|error| Failure::new(ExitKind::Refused, error))?;
+    identity.session = session::new_session_id();
+    mcp::serve_stdio(app, identity).await?;
     Ok(ExitKind::Done)
 }

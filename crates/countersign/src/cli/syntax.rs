@@ -1,15 +1,14 @@
-//! Colours for code, a line at a time: comments, strings, numbers and the words of the language.
+//! Highlights code line by line: comments, strings, numbers and keywords.
 //!
-//! A diff shows pieces of files, so a whole grammar could not be right about them either; this
-//! knows five families of languages, needs no tables at start, and is never wrong by more than a
-//! colour.
+//! A diff shows fragments of files, on which a full grammar would fail too. This highlighter knows
+//! five families of languages, needs no tables at start, and at worst picks a wrong colour.
 
 use ratatui::style::{Color, Style};
 use ratatui::text::Span;
 
 use super::paint::dim;
 
-/// What lines of a file look like.
+/// Family of languages with the same comments and strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LanguageFamily {
     /// `//` comments, and single quotes that are mostly lifetimes.
@@ -27,7 +26,7 @@ pub enum LanguageFamily {
 }
 
 impl LanguageFamily {
-    pub fn of(path: &str) -> Self {
+    pub fn from_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
         match ending.as_str() {
@@ -54,8 +53,8 @@ impl LanguageFamily {
     }
 }
 
-/// Words that most languages keep for themselves.
-const WORDS: &[&str] = &[
+/// Keywords of most languages.
+const KEYWORDS: &[&str] = &[
     "abstract",
     "and",
     "as",
@@ -146,8 +145,8 @@ const WORDS: &[&str] = &[
     "yield",
 ];
 
-/// The line in pieces, each with its colour.
-pub fn coloured(text: &str, family: LanguageFamily) -> Vec<Span<'static>> {
+/// Splits a line into spans with their colours.
+pub fn highlight(text: &str, family: LanguageFamily) -> Vec<Span<'static>> {
     if family == LanguageFamily::Prose {
         return vec![Span::raw(text.to_owned())];
     }
@@ -155,16 +154,16 @@ pub fn coloured(text: &str, family: LanguageFamily) -> Vec<Span<'static>> {
     let mut rest = text;
     let mut before = ' ';
     while let Some(first) = rest.chars().next() {
-        let (length, style) = piece(rest, first, before, family);
-        let (own, after) = rest.split_at(length);
-        before = own.chars().next_back().unwrap_or(' ');
-        push(&mut spans, own, style);
+        let (length, style) = next_token(rest, first, before, family);
+        let (token, after) = rest.split_at(length);
+        before = token.chars().next_back().unwrap_or(' ');
+        push(&mut spans, token, style);
         rest = after;
     }
     spans
 }
 
-/// Neighbours of one colour are one piece.
+/// Appends a piece, joined with the last one if both have the same colour.
 fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
     match spans.last_mut() {
         Some(last) if last.style == style => last.content.to_mut().push_str(text),
@@ -172,11 +171,11 @@ fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
     }
 }
 
-/// How many bytes belong together, and their colour.
-fn piece(rest: &str, first: char, before: char, family: LanguageFamily) -> (usize, Style) {
+/// Returns the length of the next token and its colour.
+fn next_token(rest: &str, first: char, before: char, family: LanguageFamily) -> (usize, Style) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let begins_comment = family.comment().is_some_and(|mark| rest.starts_with(mark));
-    // `$#` and `a#b` are no comments.
+    // `$#` and `a#b` are not comments.
     if begins_comment && (family != LanguageFamily::Hashes || before.is_whitespace()) {
         return (rest.len(), dim());
     }
@@ -192,7 +191,7 @@ fn piece(rest: &str, first: char, before: char, family: LanguageFamily) -> (usiz
         let style = if first.is_ascii_digit() {
             Style::new().fg(Color::Cyan)
         } else if family != LanguageFamily::Data
-            && WORDS.binary_search(&lower(word).as_str()).is_ok()
+            && KEYWORDS.binary_search(&lower(word).as_str()).is_ok()
         {
             Style::new().fg(Color::Magenta)
         } else {
@@ -203,17 +202,17 @@ fn piece(rest: &str, first: char, before: char, family: LanguageFamily) -> (usiz
     (first.len_utf8(), Style::new())
 }
 
-/// SQL shouts its words.
+/// Lowers a word that is all upper case, because SQL keywords often are.
 fn lower(word: &str) -> String {
-    let shouts = word.chars().all(|c| c.is_ascii_uppercase());
-    if shouts {
+    let is_upper = word.chars().all(|c| c.is_ascii_uppercase());
+    if is_upper {
         word.to_ascii_lowercase()
     } else {
         word.to_owned()
     }
 }
 
-/// The length of a string that ends on this line; a single quote alone is an apostrophe.
+/// Returns the length of a string that ends on this line; a single quote alone is an apostrophe.
 fn string(rest: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -227,7 +226,7 @@ fn string(rest: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// `'a'` and `'\n'`, not `'a, 'b`.
+/// Matches `'a'` and `'\n'`, but not `'a, 'b`.
 fn is_char(quoted: &str) -> bool {
     quoted.chars().count() == 3 || quoted.starts_with("'\\")
 }
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
 
     fn marked(text: &str, path: &str) -> String {
-        let spans = coloured(text, LanguageFamily::of(path));
+        let spans = highlight(text, LanguageFamily::from_path(path));
         let marks = spans.iter().map(|span| match span.style {
             style if style == dim() => format!("<c>{}</c>", span.content),
             style if style.fg == Some(Color::Cyan) => format!("<s>{}</s>", span.content),
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn words_are_in_order_so_that_they_are_found() {
-        assert!(WORDS.is_sorted());
+        assert!(KEYWORDS.is_sorted());
     }
 
     #[test]
@@ -288,7 +287,7 @@ mod tests {
     fn nothing_is_lost_whatever_the_line() {
         for text in ["", "'", "\"\\", "é漢'字", "####", "// // //", "\t\t x"] {
             for path in ["a.rs", "a.sh", "a.sql", "a.json"] {
-                let spans = coloured(text, LanguageFamily::of(path));
+                let spans = highlight(text, LanguageFamily::from_path(path));
                 let whole: String = spans.iter().map(|span| span.content.as_ref()).collect();
                 assert_eq!(whole, text);
             }

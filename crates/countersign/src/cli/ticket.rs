@@ -1,10 +1,10 @@
-//! `countersign ticket …`
+//! `countersign ticket …`: adds, lists, shows and changes tickets.
 
 use std::path::{Path, PathBuf};
 
 use flow::ledger::RoundFindings;
-use flow::narrate::{approved_by, reason, short};
-use flow::usage::dollars;
+use flow::narrate::{describe_approval, describe_reason, short_commit};
+use flow::usage::format_dollars;
 use flow::{Stage, Ticket};
 
 use super::choices;
@@ -22,83 +22,84 @@ use app::settings::ticket_file::{self, TicketRequest};
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
-  countersign ticket diff T-7              what was put forward last
-  countersign ticket diff T-7 --round 1    what the first round's reviewers saw, and said";
+  countersign ticket diff T-7              the last submission
+  countersign ticket diff T-7 --round 1    the first round's change and findings";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Write a new ticket in your editor ($VISUAL, $EDITOR), from a template.
+    /// Write a new ticket in your editor ($VISUAL, $EDITOR) from a template.
     #[command(after_help = NEW_HELP)]
     New {
-        /// Its title.
+        /// Title of the ticket.
         title: Option<String>,
-        /// Keep it in this file, which must be new, and add nothing yet.
+        /// Write the ticket to this new file instead of adding it.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Open no editor: with a title it is added as it is, with --file only the template is written.
+        /// Do not open an editor: add a ticket with only a title, or with --file write the
+        /// template.
         #[arg(long)]
         no_edit: bool,
     },
     /// Add tickets from files or sentences; they may depend on each other.
     Add {
-        /// A Markdown or YAML file, or a sentence.
+        /// Markdown or YAML file, or a sentence.
         #[arg(required = true, value_name = "FILE|SENTENCE")]
         tickets: Vec<String>,
     },
     /// List tickets, newest first.
     List {
-        /// Only tickets in this stage; may be given several times.
-        #[arg(long, value_parser = stage)]
+        /// Only tickets in this stage. Repeatable.
+        #[arg(long, value_parser = parse_stage)]
         stage: Vec<Stage>,
-        /// The `next` of the page before.
+        /// Continue after this position: the `next` value of the previous page.
         #[arg(long, value_name = "CURSOR")]
         after: Option<i64>,
-        /// How many at the most.
+        /// Maximum number of tickets.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Show one ticket: where it stands, its rounds, its findings.
+    /// Show a ticket: its stage, rounds and findings.
     Show { ticket: String },
-    /// Show its change, with the findings under the lines they speak of.
+    /// Show the diff of a ticket with the findings below their lines.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff {
         ticket: String,
-        /// An earlier round's, as it was when that round had its verdict.
+        /// Show an earlier round, as it was at its verdict.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         round: Option<u32>,
     },
-    /// Put your own commits forward, after you took the ticket over: its branch as it is now.
+    /// Submit your own commits on the ticket's branch, after you took the ticket over.
     Resubmit { ticket: String },
-    /// Raise what a ticket may spend; a round that was stopped goes on where it was.
+    /// Raise the budget of a ticket. A round that was stopped continues.
     Budget {
         ticket: String,
-        /// Which limit.
+        /// Limit to raise.
         #[arg(long, default_value = "ticket", value_parser = choices::budget_scope())]
         scope: BudgetScope,
-        /// Dollars, as `2.50`.
-        #[arg(long, value_parser = usd_micros)]
+        /// New limit in dollars, such as `2.50`.
+        #[arg(long, value_parser = parse_usd)]
         usd: Option<u64>,
         #[arg(long)]
         tokens: Option<u64>,
         #[arg(long)]
         wall_secs: Option<u64>,
-        /// Why; it is recorded with your name.
+        /// Reason, recorded with your name.
         #[arg(long)]
         why: String,
     },
-    /// Let one finding stand although it is open; the others stay as they are.
+    /// Waive one open finding. Other findings stay open.
     Waive {
         ticket: String,
-        /// As `ticket show` names it: F1, F2, …
+        /// Id from `ticket show`: F1, F2, …
         finding: String,
-        /// Why; it is recorded with your name.
+        /// Reason, recorded with your name.
         #[arg(long)]
         why: String,
     },
-    /// Stop a ticket for good.
+    /// Cancel a ticket for good.
     Cancel {
         ticket: String,
-        /// Why; it is recorded with your name.
+        /// Reason, recorded with your name.
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
@@ -110,9 +111,9 @@ Examples:
   countersign ticket new \"Greet the user by name\" --no-edit
   countersign ticket new --file tickets/greet.md";
 
-/// `2.50` dollars in millionths.
-fn usd_micros(word: &str) -> Result<u64, String> {
-    let bad = || format!("{word:?} is no amount; write dollars as 2.50");
+/// Parses dollars such as `2.50` into millionths.
+fn parse_usd(word: &str) -> Result<u64, String> {
+    let bad = || format!("{word:?} is not an amount in dollars; use a form like 2.50");
     let (whole, part) = word.split_once('.').unwrap_or((word, ""));
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
     if whole.is_empty() || part.len() > 6 || !digits(whole) || !digits(part) {
@@ -126,38 +127,38 @@ fn usd_micros(word: &str) -> Result<u64, String> {
         .ok_or_else(bad)
 }
 
-fn stage(word: &str) -> Result<Stage, String> {
+fn parse_stage(word: &str) -> Result<Stage, String> {
     Stage::parse(word).ok_or_else(|| {
-        let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
-        format!("stages are {}", words.join(", "))
+        let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.as_str()).collect();
+        format!("the stages are {}", words.join(", "))
     })
 }
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::New {
             title,
             file,
             no_edit,
-        } => editor::new_ticket(title.as_deref(), file, no_edit, desktop).await,
-        Verb::Add { tickets } => add(&tickets, desktop).await,
+        } => editor::new_ticket(title.as_deref(), file, no_edit, context).await,
+        Verb::Add { tickets } => add(&tickets, context).await,
         Verb::List {
             stage,
             after,
             limit,
-        } => list(stage, after, limit, desktop).await,
-        Verb::Show { ticket } => show(&ticket, desktop).await,
-        Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, desktop).await,
+        } => list(stage, after, limit, context).await,
+        Verb::Show { ticket } => show(&ticket, context).await,
+        Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, context).await,
         Verb::Resubmit { ticket } => {
-            let office = desktop.office().await?;
-            let resubmitted = run::resubmit(&office, &desktop.directory, &ticket).await?;
-            desktop.out.line(format!(
+            let app = context.open_app().await?;
+            let resubmitted = run::resubmit(&app, &context.directory, &ticket).await?;
+            context.out.line(format!(
                 "{ticket} is {}\nnext: countersign run {ticket}",
                 resubmitted.stage
             ));
-            desktop
+            context
                 .out
-                .answer(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
+                .print_json(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
             Ok(ExitKind::Done)
         }
         Verb::Budget {
@@ -168,7 +169,7 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
             wall_secs,
             why,
         } => {
-            let wanted = RaiseBudget {
+            let request = RaiseBudget {
                 ticket: ticket.clone(),
                 scope,
                 usd_micros: usd,
@@ -176,15 +177,15 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
                 wall_secs,
                 why,
             };
-            desktop.ask(wanted).await?;
-            let raised = desktop.ask(of(&ticket)).await?.ticket;
-            desktop.out.line(format!("{ticket} is {}", raised.stage));
+            context.ask(request).await?;
+            let raised = context.ask(show_request(&ticket)).await?.ticket;
+            context.out.line(format!("{ticket} is {}", raised.stage));
             if raised.escalation.is_some() {
-                desktop.out.line(format!(
+                context.out.line(format!(
                     "next: countersign escalation resolve {ticket} continue"
                 ));
             }
-            desktop.out.answer(
+            context.out.print_json(
                 &serde_json::json!({"id": ticket, "stage": raised.stage, "budget": raised.budget}),
             );
             Ok(ExitKind::Done)
@@ -194,91 +195,93 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
             finding,
             why,
         } => {
-            let stands = WaiveFinding {
+            let request = WaiveFinding {
                 ticket: ticket.clone(),
                 finding: finding.clone(),
                 why,
             };
-            let waived = desktop.ask(stands).await?;
-            desktop
+            let waived = context.ask(request).await?;
+            context
                 .out
-                .line(format!("{finding} of {ticket} stands, as you say"));
-            desktop.out.answer(
+                .line(format!("{finding} of {ticket} is waived in your name"));
+            context.out.print_json(
                 &serde_json::json!({"id": ticket, "stage": waived.stage, "waived": finding}),
             );
             Ok(ExitKind::Done)
         }
         Verb::Cancel { ticket, why } => {
-            let stop = CancelTicket {
+            let request = CancelTicket {
                 ticket: ticket.clone(),
                 why,
             };
-            let stage = desktop.ask(stop).await?.stage;
-            desktop.out.line(format!("{ticket} is {stage}"));
-            desktop
+            let stage = context.ask(request).await?.stage;
+            context.out.line(format!("{ticket} is {stage}"));
+            context
                 .out
-                .answer(&serde_json::json!({"id": ticket, "stage": stage}));
+                .print_json(&serde_json::json!({"id": ticket, "stage": stage}));
             Ok(ExitKind::Done)
         }
     }
 }
 
-/// A path that exists is a file; what looks like a path and does not exist is a mistake; anything
-/// else is a sentence.
-pub fn wanted(directory: &Path, words: &str) -> Result<TicketRequest, Failure> {
-    let hint = "give a ticket file, the id of a ticket, or say in a sentence what shall be done";
-    let path = directory.join(words);
+/// Parses the argument of `run` and `ticket add`. An existing path is a file, a missing path is an
+/// error, and anything else is a sentence.
+pub fn parse_ticket_source(directory: &Path, source: &str) -> Result<TicketRequest, Failure> {
+    let hint = "pass a ticket file, the id of a ticket, or a sentence that describes the task";
+    let path = directory.join(source);
     let endings = [".md", ".markdown", ".yaml", ".yml"];
-    let looks_like_path = endings.iter().any(|ending| words.ends_with(ending))
-        || (words.contains('/') && !words.contains(' '));
-    if !words.trim().is_empty() && (path.exists() || looks_like_path) {
+    let looks_like_path = endings.iter().any(|ending| source.ends_with(ending))
+        || (source.contains('/') && !source.contains(' '));
+    if !source.trim().is_empty() && (path.exists() || looks_like_path) {
         let bytes = read_bounded(&path, "the ticket file", ticket_file::BYTES_MAX)
             .map_err(|failure| failure.hint(hint))?;
-        return ticket_file::read(words, &bytes);
+        return ticket_file::read(source, &bytes);
     }
-    if !words.trim().contains(' ') {
-        let what = format!("{words:?} is no file here, no known ticket, and no sentence");
-        return Err(Failure::usage(what).hint(hint));
+    if !source.trim().contains(' ') {
+        let why = format!("{source:?} is not a file, a known ticket or a sentence");
+        return Err(Failure::usage(why).hint(hint));
     }
-    ticket_file::from_sentence(words)
+    ticket_file::from_sentence(source)
 }
 
-async fn add(words: &[String], desktop: &Context) -> Result<ExitKind, Failure> {
-    let wanted: Vec<TicketRequest> = words
+async fn add(sources: &[String], context: &Context) -> Result<ExitKind, Failure> {
+    let requests: Vec<TicketRequest> = sources
         .iter()
-        .map(|one| wanted(&desktop.directory, one))
+        .map(|source| parse_ticket_source(&context.directory, source))
         .collect::<Result<_, _>>()?;
-    add_wanted(wanted, desktop).await
+    add_requests(requests, context).await
 }
 
-pub async fn add_wanted(
-    wanted: Vec<TicketRequest>,
-    desktop: &Context,
+pub async fn add_requests(
+    requests: Vec<TicketRequest>,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    // A server has repositories of its own.
-    let here = desktop.surroundings.server.place.is_none();
+    // A server has its own repositories.
+    let is_local = context.environment.server.address.is_none();
     let question = AddTickets {
-        tickets: wanted,
-        repository: here.then(|| desktop.directory.to_string_lossy().into_owned()),
+        tickets: requests,
+        repository: is_local.then(|| context.directory.to_string_lossy().into_owned()),
     };
-    let added = desktop.ask(question).await?.tickets;
+    let added = context.ask(question).await?.tickets;
     for ticket in &added {
-        desktop.out.line(format!(
+        context.out.line(format!(
             "added {} ({}): {}",
             ticket.id, ticket.stage, ticket.title
         ));
     }
     if let Some(first) = added.first() {
-        desktop
+        context
             .out
             .line(format!("\nnext: countersign run {}", first.id));
     }
-    desktop.out.answer(&serde_json::json!({"tickets": added}));
+    context
+        .out
+        .print_json(&serde_json::json!({"tickets": added}));
     Ok(ExitKind::Done)
 }
 
-/// One ticket, whole.
-pub fn of(ticket: &str) -> ShowTicket {
+/// Builds the request for a whole ticket.
+pub fn show_request(ticket: &str) -> ShowTicket {
     let ticket = ticket.to_owned();
     ShowTicket { ticket }
 }
@@ -287,21 +290,21 @@ async fn list(
     stages: Vec<Stage>,
     after: Option<i64>,
     limit: u32,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    let which = ListTickets {
-        stage: ListTickets::of(&stages),
+    let query = ListTickets {
+        stage: ListTickets::join_stages(&stages),
         after,
         limit: Some(limit),
     };
-    let rows = desktop.ask(which).await?;
-    desktop
+    let rows = context.ask(query).await?;
+    context
         .out
-        .answer(&serde_json::json!({"tickets": rows.items, "next": rows.next}));
+        .print_json(&serde_json::json!({"tickets": rows.items, "next": rows.next}));
     if rows.items.is_empty() {
-        desktop
+        context
             .out
-            .line("no tickets; `countersign run \"what shall be done\"` makes one");
+            .line("no tickets; run `countersign run \"…\"` to create one");
     }
     let table: Vec<Vec<String>> = rows
         .items
@@ -311,45 +314,45 @@ async fn list(
                 row.id.to_string(),
                 row.stage.to_string(),
                 format!("round {}", row.round),
-                dollars(row.usd_micros),
+                format_dollars(row.usd_micros),
                 row.title.clone(),
             ]
         })
         .collect();
     for line in columns(&table) {
-        desktop.out.line(line);
+        context.out.line(line);
     }
     if let Some(next) = rows.next {
-        desktop
+        context
             .out
             .line(format!("\nmore: countersign ticket list --after {next}"));
     }
     Ok(ExitKind::Done)
 }
 
-async fn show(id: &str, desktop: &Context) -> Result<ExitKind, Failure> {
-    let stored = desktop.ask(of(id)).await?;
+async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
+    let stored = context.ask(show_request(id)).await?;
     let mut answer = serde_json::to_value(&stored).unwrap_or_default();
-    answer["evolution"] = serde_json::json!(evolution_lines(&stored.ticket));
+    answer["findings_by_round"] = serde_json::json!(findings_by_round(&stored.ticket));
     let ticket = id.to_owned();
-    let forecast = desktop.ask(ForecastTicket { ticket }).await?;
+    let forecast = context.ask(ForecastTicket { ticket }).await?;
     answer["forecast"] = serde_json::json!(forecast);
-    desktop.out.answer(&answer);
-    if !desktop.out.json {
+    context.out.print_json(&answer);
+    if !context.out.json {
         let ticket = id.to_owned();
-        let ArtefactList { data_dir, items } = desktop.ask(ListArtefacts { ticket }).await?;
+        let ArtefactList { data_dir, items } = context.ask(ListArtefacts { ticket }).await?;
         for line in describe(&stored) {
-            desktop.out.told(&line, 4);
+            context.out.print_wrapped(&line, 4);
         }
         if !stored.ticket.stage.is_terminal() {
-            desktop.out.line(format!("\n{}", forecast.text()));
+            context.out.line(format!("\n{}", forecast.describe()));
         }
         if !items.is_empty() {
-            desktop.out.line("\nartefacts");
+            context.out.line("\nartefacts");
         }
         for artefact in items {
             let path = data_dir.join(&artefact.path);
-            desktop.out.line(format!(
+            context.out.line(format!(
                 "  round {} {} {}  {}",
                 artefact.round,
                 artefact.kind,
@@ -361,36 +364,36 @@ async fn show(id: &str, desktop: &Context) -> Result<ExitKind, Failure> {
     Ok(ExitKind::Done)
 }
 
-/// The ticket for a person to read.
+/// Renders a ticket as text.
 pub fn describe(stored: &Stored) -> Vec<String> {
     let ticket = &stored.ticket;
     let mut lines = vec![format!("{}: {}", ticket.id, ticket.spec.title)];
-    let waits = ticket.waits();
+    let waits = ticket.describe_wait();
     let waits = if waits.is_empty() {
         String::new()
     } else {
         format!(", waits {waits}")
     };
     lines.push(format!("  {}{waits}", ticket.stage));
-    if let Some(put) = &ticket.submission {
+    if let Some(submission) = &ticket.submission {
         lines.push(format!(
             "  commit {} on {} ({} files)",
-            short(&put.commit),
-            put.branch,
-            put.files.len()
+            short_commit(&submission.commit),
+            submission.branch,
+            submission.files.len()
         ));
     }
     if let Some(approval) = &ticket.approval {
         lines.push(format!(
             "  {} (policy {})",
-            approved_by(ticket).unwrap_or_default(),
+            describe_approval(ticket).unwrap_or_default(),
             approval.policy
         ));
     }
     if let Some(escalation) = &ticket.escalation {
-        lines.push(format!("  {}", reason(&escalation.reason)));
+        lines.push(format!("  {}", describe_reason(&escalation.reason)));
         lines.push(format!(
-            "  settle it: countersign escalation show {}",
+            "  resolve it: countersign escalation show {}",
             ticket.id
         ));
     }
@@ -400,43 +403,48 @@ pub fn describe(stored: &Stored) -> Vec<String> {
     let spent = ticket.spent.ticket;
     lines.push(format!(
         "  spent {}, {} tokens, {} s",
-        dollars(spent.usd_micros),
+        format_dollars(spent.usd_micros),
         spent.tokens,
         spent.wall_ms / 1000
     ));
     lines.extend(rounds(ticket));
     lines.extend(ledger(ticket));
-    lines.extend(evolution(ticket));
+    lines.extend(findings_by_round_lines(ticket));
     lines
 }
 
-/// One line a round, for programs.
-pub fn evolution_lines(ticket: &Ticket) -> Vec<RoundFindings> {
+/// Returns the findings of each round, for programs.
+pub fn findings_by_round(ticket: &Ticket) -> Vec<RoundFindings> {
     let last = ticket.rounds.last().map_or(0, |round| round.number);
-    ticket.ledger.evolution(last)
+    ticket.ledger.findings_by_round(last)
 }
 
-/// How the findings came and went, round by round.
-pub fn evolution(ticket: &Ticket) -> Vec<String> {
-    let lines = evolution_lines(ticket);
+/// Renders the table of findings by round.
+pub fn findings_by_round_lines(ticket: &Ticket) -> Vec<String> {
+    let lines = findings_by_round(ticket);
     if ticket.ledger.entries.is_empty() || lines.is_empty() {
         return Vec::new();
     }
-    // What never happened has no column, but for the first ones, which every round has.
-    let happened =
+    // Columns without any value are left out, except the first four.
+    let has_value =
         |column: &usize| *column < 4 || lines.iter().any(|line| line.cells()[*column] > 0);
-    let shown: Vec<usize> = (0..RoundFindings::HEAD.len()).filter(happened).collect();
+    let columns_shown: Vec<usize> = (0..RoundFindings::COLUMNS.len())
+        .filter(has_value)
+        .collect();
     let row = |cells: &[String]| {
-        let mut row: Vec<String> = shown.iter().map(|column| cells[*column].clone()).collect();
+        let mut row: Vec<String> = columns_shown
+            .iter()
+            .map(|column| cells[*column].clone())
+            .collect();
         row[0].insert_str(0, "  ");
         row
     };
-    let head = row(&RoundFindings::HEAD.map(str::to_owned));
+    let head = row(&RoundFindings::COLUMNS.map(str::to_owned));
     let rows = lines
         .iter()
         .map(|line| row(&line.cells().map(|n| n.to_string())));
     let table: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    std::iter::once("\nevolution".to_owned())
+    std::iter::once("\nfindings by round".to_owned())
         .chain(columns(&table))
         .collect()
 }
@@ -454,7 +462,7 @@ pub fn rounds(ticket: &Ticket) -> Vec<String> {
             } else {
                 "changes requested"
             };
-            let held: Vec<String> = round
+            let failed_gates: Vec<String> = round
                 .verdict
                 .gates
                 .iter()
@@ -463,9 +471,9 @@ pub fn rounds(ticket: &Ticket) -> Vec<String> {
                 .collect();
             vec![
                 format!("  round {}", round.number),
-                short(&round.commit).to_owned(),
+                short_commit(&round.commit).to_owned(),
                 verdict.to_owned(),
-                held.join("; "),
+                failed_gates.join("; "),
             ]
         })
         .collect();
@@ -487,7 +495,7 @@ pub fn ledger(ticket: &Ticket) -> Vec<String> {
                 format!("  {}", entry.id),
                 entry.severity().word().to_owned(),
                 entry.status_text(),
-                entry.place(),
+                entry.location(),
                 entry.finding.title.clone(),
             ]
         })

@@ -1,4 +1,4 @@
-//! `countersign token …`
+//! `countersign token …`: creates, lists, rotates and revokes tokens.
 
 use super::Context;
 use super::out::columns;
@@ -8,38 +8,39 @@ use app::operations::questions::people::{CreateToken, ListTokens, RevokeToken, R
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// Make a token for an agent, a person or a program. Its secret is shown this once.
+    /// Create a token for an agent, a person or a program. Its secret is shown only once.
     Create {
-        /// The name that people read.
+        /// Name of the agent, person or program.
         #[arg(long, value_name = "NAME")]
         agent: String,
-        /// builder, reviewer, verifier, human, service or admin.
+        /// Role: builder, reviewer, verifier, human, service or admin.
         #[arg(long)]
         role: String,
-        /// Whom the agent stands for; nobody judges what their principal built [default: itself].
+        /// Principal of the agent; agents never review work of their own principal [default: the
+        /// name].
         #[arg(long, value_name = "NAME")]
         principal: Option<String>,
-        /// The family of its model, where the policy wants another than the builder's.
+        /// Model family, for policies that require a reviewer of another family than the builder.
         #[arg(long)]
         family: Option<String>,
-        /// The only ticket that it may speak of.
+        /// Limit the token to this ticket.
         #[arg(long, value_name = "TICKET")]
         ticket: Option<String>,
-        /// How long it is good: 90s, 30m, 8h or 7d [default: until it is revoked].
-        #[arg(long, value_parser = duration)]
+        /// Lifetime: 90s, 30m, 8h or 7d [default: until revoked].
+        #[arg(long, value_parser = parse_duration)]
         ttl: Option<u64>,
     },
     /// List tokens, without their secrets.
     List,
-    /// End a token.
+    /// Revoke a token.
     Revoke { token: String },
-    /// A new secret for the same agent, role and scope; the old one ends.
+    /// Replace the secret of a token; the old one stops working.
     Rotate { token: String },
 }
 
-/// `8h` in seconds.
-fn duration(word: &str) -> Result<u64, String> {
-    let bad = || format!("{word:?} is no time; write 90s, 30m, 8h or 7d");
+/// Parses a duration such as `8h` into seconds.
+fn parse_duration(word: &str) -> Result<u64, String> {
+    let bad = || format!("{word:?} is not a duration; use 90s, 30m, 8h or 7d");
     let unit = word.chars().last().ok_or_else(bad)?;
     let secs = match unit {
         's' => 1,
@@ -52,7 +53,7 @@ fn duration(word: &str) -> Result<u64, String> {
     number.checked_mul(secs).ok_or_else(bad)
 }
 
-pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure> {
+pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
         Verb::Create {
             agent,
@@ -62,7 +63,7 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
             ticket,
             ttl,
         } => {
-            let wanted = CreateToken {
+            let request = CreateToken {
                 agent,
                 role,
                 principal,
@@ -70,27 +71,29 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
                 ticket,
                 ttl_secs: ttl,
             };
-            shown(&desktop.ask(wanted).await?, desktop);
+            print_new_token(&context.ask(request).await?, context);
         }
-        Verb::Rotate { token } => shown(&desktop.ask(RotateToken { token }).await?, desktop),
+        Verb::Rotate { token } => {
+            print_new_token(&context.ask(RotateToken { token }).await?, context);
+        }
         Verb::Revoke { token } => {
-            let revoked = desktop.ask(RevokeToken { token }).await?;
-            desktop
+            let revoked = context.ask(RevokeToken { token }).await?;
+            context
                 .out
-                .line(format!("{} of {} is revoked", revoked.id, revoked.agent));
-            desktop
+                .line(format!("{} of {} was revoked", revoked.id, revoked.agent));
+            context
                 .out
-                .answer(&serde_json::json!({ "revoked": revoked }));
+                .print_json(&serde_json::json!({ "revoked": revoked }));
         }
         Verb::List => {
-            let tokens = desktop.ask(ListTokens {}).await?.items;
+            let tokens = context.ask(ListTokens {}).await?.items;
             let now = engine::clock::now();
             let rows: Vec<Vec<String>> = tokens
                 .iter()
                 .map(|token| {
                     let ends = token
                         .expires_at
-                        .map_or_else(|| "never".to_owned(), flow::Time::iso);
+                        .map_or_else(|| "never".to_owned(), flow::Time::to_iso);
                     let state = match (token.revoked_at, token.expires_at) {
                         (Some(_), _) => "revoked".to_owned(),
                         (None, Some(end)) if end <= now => "expired".to_owned(),
@@ -110,26 +113,26 @@ pub async fn perform(verb: Verb, desktop: &Context) -> Result<ExitKind, Failure>
                 })
                 .collect();
             if rows.is_empty() {
-                desktop
+                context
                     .out
-                    .line("no tokens yet; `countersign token create` makes one");
+                    .line("no tokens yet; create one with `countersign token create`");
             } else {
                 for line in columns(&rows) {
-                    desktop.out.line(line);
+                    context.out.line(line);
                 }
             }
-            desktop.out.answer(&tokens);
+            context.out.print_json(&tokens);
         }
     }
     Ok(ExitKind::Done)
 }
 
-/// The secret goes to the standard output alone, so that a script can take it.
-fn shown(minted: &NewToken, desktop: &Context) {
-    desktop.out.aside(format!(
-        "token {} for {} as {}; the secret is shown this once:",
+/// Prints the secret alone on standard output, so that a script can read it.
+fn print_new_token(minted: &NewToken, context: &Context) {
+    context.out.progress(format!(
+        "token {} for {} as {}; the secret is shown only once:",
         minted.token.id, minted.token.agent, minted.token.role
     ));
-    desktop.out.line(&minted.secret);
-    desktop.out.answer(minted);
+    context.out.line(&minted.secret);
+    context.out.print_json(minted);
 }

@@ -1,13 +1,13 @@
-//! `countersign log --transcript`
+//! `countersign log --transcript`: prints the transcripts of agent runs.
 
-use engine::runs::RunEnd;
+use engine::run_records::RunEnd;
 use flow::narrate::Mood;
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 
 use super::Context;
-use super::out::{Out, raw};
+use super::out::{Out, print_raw};
 use app::failure::{ExitKind, Failure};
-use app::operations::ticket_id;
+use app::operations::parse_ticket_id;
 use app::operations::transcripts::{
     self, Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery,
 };
@@ -36,55 +36,55 @@ pub async fn perform(
     round: Option<u32>,
     role: Option<TranscriptRole>,
     raw: bool,
-    desktop: &Context,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    let office = desktop.office().await?;
-    let wanted = TranscriptQuery {
+    let app = context.open_app().await?;
+    let query = TranscriptQuery {
         round,
         role: role.map(|role| role.as_str().to_owned()),
         raw,
     };
-    let id = ticket.map(ticket_id).transpose()?;
-    let found = transcripts::of(&office, id.as_ref(), &wanted).await?;
-    desktop
+    let id = ticket.map(parse_ticket_id).transpose()?;
+    let found = transcripts::load_transcripts(&app, id.as_ref(), &query).await?;
+    context
         .out
-        .answer(&serde_json::json!({"transcripts": found}));
+        .print_json(&serde_json::json!({"transcripts": found}));
     if found.is_empty() {
-        desktop.out.line("no such transcript");
+        context.out.line("no transcript found");
     }
     for transcript in &found {
-        show(transcript, raw, &desktop.out);
+        print_transcript(transcript, raw, &context.out);
     }
     Ok(ExitKind::Done)
 }
 
-fn show(transcript: &Transcript, as_it_is: bool, out: &Out) {
+fn print_transcript(transcript: &Transcript, raw: bool, out: &Out) {
     if out.json {
         return;
     }
-    if as_it_is {
+    if raw {
         for line in &transcript.lines {
-            raw(&format!("{}\n", line.text));
+            print_raw(&format!("{}\n", line.text));
         }
         return;
     }
     let (round, role, agent) = (transcript.round, &transcript.role, &transcript.agent);
     out.line(out.bold(&format!("round {round}, {role}: {agent}")));
     for line in &transcript.lines {
-        out.line(tell(line, out));
+        out.line(format_transcript_line(line, out));
     }
     if transcript.cut {
         out.line(format!("  … the rest is in {}", transcript.path.display()));
     }
     match &transcript.ended {
-        Some(ended) => out.line(out.paint(Mood::Plain, &format!("  {}", sum(ended)))),
-        None if transcript.started.is_some() => out.line("  (its end is not on record)"),
+        Some(ended) => out.line(out.paint(Mood::Plain, &format!("  {}", format_totals(ended)))),
+        None if transcript.started.is_some() => out.line("  (no end recorded)"),
         None => {}
     }
     out.line("");
 }
 
-fn tell(line: &TranscriptLine, out: &Out) -> String {
+fn format_transcript_line(line: &TranscriptLine, out: &Out) -> String {
     let (mark, mood) = match line.kind {
         TranscriptLineKind::Said => ("", None),
         TranscriptLineKind::Tool => ("> ", Some(Mood::Plain)),
@@ -99,10 +99,10 @@ fn tell(line: &TranscriptLine, out: &Out) -> String {
     }
 }
 
-/// What is not told is left out.
-fn sum(ended: &RunEnd) -> String {
+/// Formats the totals of a run; unknown values are left out.
+fn format_totals(ended: &RunEnd) -> String {
     let usage = ended.usage;
-    let count = |number: Option<u64>, what: &str| number.map(|number| format!("{number} {what}"));
+    let count = |number: Option<u64>, unit: &str| number.map(|number| format!("{number} {unit}"));
     let parts = [
         Some(ended.how.clone()),
         Some(format!("{} s", ended.wall_ms / 1000)),
@@ -114,7 +114,7 @@ fn sum(ended: &RunEnd) -> String {
             "of them cached",
         ),
         count(usage.tokens_out, "out"),
-        usage.usd_micros.map(dollars),
+        usage.usd_micros.map(format_dollars),
         count(
             Some(ended.denials).filter(|denials| *denials > 0),
             "denials",
@@ -124,6 +124,6 @@ fn sum(ended: &RunEnd) -> String {
             .as_ref()
             .map(|session| format!("session {session}")),
     ];
-    let told: Vec<String> = parts.into_iter().flatten().collect();
-    findings::clean(&told.join(", "))
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    findings::clean(&known.join(", "))
 }

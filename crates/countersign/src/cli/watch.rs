@@ -1,4 +1,4 @@
-//! `countersign watch`
+//! `countersign watch`: the live view of tickets, or one frame of it.
 
 mod draw;
 mod load;
@@ -14,117 +14,120 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Context;
-use super::out::size;
-use super::paint::printed;
+use super::out::terminal_size;
+use super::paint::render_line;
 use app::failure::{ExitKind, Failure};
 use app::operations::App;
 use app::operations::overview::{self, TicketGroup};
 use draw::{Theme, draw};
 use model::{View, ViewEvent, ViewRequest};
 
-/// The net under the wake-ups, and how often the clock on the screen goes on.
-const NET: Duration = Duration::from_secs(5);
+/// Fallback poll interval in case a wake-up is lost.
+const POLL_FALLBACK: Duration = Duration::from_secs(5);
+/// Interval at which the clock on the screen advances.
 const TICK: Duration = Duration::from_secs(1);
-/// However much is decided, the screen is read anew no more often than this.
-const BREATH: Duration = Duration::from_millis(200);
-/// How much may be asked of the database at a time.
+/// Minimum time between two refreshes, however many events happen.
+const REFRESH_MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Concurrent requests to the store.
 const FETCHING_MAX: usize = 32;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = KEYS)]
 pub struct Args {
-    /// Open this ticket at once.
+    /// Ticket to open first.
     ticket: Option<String>,
-    /// Print one frame and end.
+    /// Print one frame and exit.
     #[arg(long)]
     once: bool,
 }
 
 const KEYS: &str = "\
 Examples:
-  countersign watch             everything; q quits, ? shows the keys
+  countersign watch             all tickets; q quits, ? shows the keys
   countersign watch T-7         one ticket: its rounds, findings, diff and log
   countersign watch --once      one frame, for scripts
 
-Keys: j k move · Enter open · 1-5 which tickets · / open by id · w work · s settle an escalation ·
+Keys: j k move · Enter open · 1-5 filter tickets · / open by id · w work · s settle an escalation ·
 n next finding · [ ] another round · ? all keys · q back or quit";
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let office = desktop.office().await?;
-    if desktop.out.json {
-        return answer(&office, desktop).await;
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let app = context.open_app().await?;
+    if context.out.json {
+        return print_json(&app, context).await;
     }
     let mut view = View {
-        person: office.surroundings.person.clone(),
-        now: office.now(),
+        person: app.environment.person.clone(),
+        now: app.now(),
         ..View::default()
     };
-    let mut wants = view.refresh();
+    let mut requests = view.refresh();
     if let Some(id) = &args.ticket {
-        wants.extend(view.open(office.ticket(id).await.map(|stored| stored.ticket.id)?));
+        requests.extend(view.open(app.ticket(id).await.map(|stored| stored.ticket.id)?));
     }
-    let look = Theme {
-        glyphs: desktop.out.glyphs(),
-        colours: desktop.out.terminal.colours,
+    let theme = Theme {
+        glyphs: context.out.glyphs(),
+        colours: context.out.terminal.colours,
     };
     if args.once {
-        return once(&office, view, wants, &look, desktop).await;
+        return print_frame(&app, view, requests, &theme, context).await;
     }
-    if !desktop.out.terminal.moves || !std::io::stdin().is_terminal() {
-        return Err(Failure::usage("watch needs a terminal that it can draw on")
+    if !context.out.terminal.moves || !std::io::stdin().is_terminal() {
+        return Err(Failure::usage("watch needs a terminal")
             .hint("one frame: countersign watch --once")
-            .hint("what happens, as it happens: countersign log --follow"));
+            .hint("new events as they happen: countersign log --follow"));
     }
-    live(&office, view, wants, &look).await?;
+    run_live(&app, view, requests, &theme).await?;
     Ok(ExitKind::Done)
 }
 
-/// For programs: what a frame is made of.
-async fn answer(office: &App, desktop: &Context) -> Result<ExitKind, Failure> {
-    let seen = overview::look(office).await?;
-    let page = overview::page(office, TicketGroup::All, None, model::list::PAGE).await?;
+/// Prints the data of a frame as JSON.
+async fn print_json(app: &App, context: &Context) -> Result<ExitKind, Failure> {
+    let overview_data = overview::load_overview(app).await?;
+    let page = overview::load_page(app, TicketGroup::All, None, model::list::PAGE).await?;
     let json = serde_json::json!({
-        "overview": seen, "tickets": page.items, "next": page.next,
+        "overview": overview_data, "tickets": page.items, "next": page.next,
     });
-    desktop.out.answer(&json);
+    context.out.print_json(&json);
     Ok(ExitKind::Done)
 }
 
-/// Reads everything that is wanted, draws once, and prints what was drawn.
-async fn once(
-    office: &App,
+/// Loads all requested data, draws one frame and prints it.
+async fn print_frame(
+    app: &App,
     mut view: View,
-    mut wants: Vec<ViewRequest>,
-    look: &Theme,
-    desktop: &Context,
+    mut requests: Vec<ViewRequest>,
+    theme: &Theme,
+    context: &Context,
 ) -> Result<ExitKind, Failure> {
-    // What is read may lead to more that is wanted, but not without end.
+    // Loaded data may lead to further requests; three passes bound that.
     for _ in 0..3 {
         let mut more = Vec::new();
-        for want in wants {
-            more.extend(view.turn(load::fetch(office, want).await?));
+        for request in requests {
+            more.extend(view.handle(load::load(app, request).await?));
         }
-        wants = more;
+        requests = more;
     }
-    let (width, height) = size();
+    let (width, height) = terminal_size();
     let cells = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
     let backend = TestBackend::new(cells(width), cells(height));
     let mut screen = ratatui::Terminal::new(backend).map_err(Failure::error)?;
     screen
-        .draw(|frame| draw(frame, &mut view, look))
+        .draw(|frame| draw(frame, &mut view, theme))
         .map_err(Failure::error)?;
-    for line in rows(screen.backend().buffer()) {
-        desktop.out.line(printed(&line, look.colours).trim_end());
+    for line in buffer_lines(screen.backend().buffer()) {
+        context
+            .out
+            .line(render_line(&line, theme.colours).trim_end());
     }
     Ok(ExitKind::Done)
 }
 
-/// What was drawn, as lines that can be printed.
-fn rows(buffer: &ratatui::buffer::Buffer) -> Vec<Line<'static>> {
+/// Converts a drawn buffer to lines that can be printed.
+fn buffer_lines(buffer: &ratatui::buffer::Buffer) -> Vec<Line<'static>> {
     let width = usize::from(buffer.area.width).max(1);
     let row = |cells: &[ratatui::buffer::Cell]| {
         let mut spans: Vec<Span<'static>> = Vec::new();
-        // The cell after a wide character is covered by it.
+        // A wide character also covers the cells after it.
         let mut covered = 0;
         for cell in cells {
             if covered > 0 {
@@ -144,53 +147,53 @@ fn rows(buffer: &ratatui::buffer::Buffer) -> Vec<Line<'static>> {
     buffer.content.chunks(width).map(row).collect()
 }
 
-async fn live(
-    office: &App,
+async fn run_live(
+    app: &App,
     mut view: View,
-    mut wants: Vec<ViewRequest>,
-    look: &Theme,
+    mut requests: Vec<ViewRequest>,
+    theme: &Theme,
 ) -> Result<(), Failure> {
-    let (sender, mut news) = mpsc::channel::<ViewEvent>(64);
+    let (sender, mut events) = mpsc::channel::<ViewEvent>(64);
     let mut screen = terminal::TerminalScreen::enter()?;
     terminal::listen(sender.clone());
     let mut signals = terminal::QuitSignals::new()?;
     let mut tick = tokio::time::interval(TICK);
-    let mut changes = watch_for_changes(office.clone());
+    let mut changes = watch_for_changes(app.clone());
     let mut fetching = JoinSet::new();
     loop {
         while fetching.try_join_next().is_some() {}
-        for want in wants.drain(..) {
-            if want == ViewRequest::Quit {
+        for request in requests.drain(..) {
+            if request == ViewRequest::Quit {
                 return Ok(());
             }
-            // A database that does not answer is not asked ever more.
+            // Do not pile up requests on a store that does not answer.
             if fetching.len() < FETCHING_MAX {
-                fetching.spawn(load::bring(office.clone(), want, sender.clone()));
+                fetching.spawn(load::load_and_send(app.clone(), request, sender.clone()));
             }
         }
-        screen.draw(&mut view, look)?;
-        wants = tokio::select! {
-            Some(happened) = news.recv() => view.turn(happened),
-            _ = tick.tick() => view.turn(ViewEvent::Tick(office.now())),
+        screen.draw(&mut view, theme)?;
+        requests = tokio::select! {
+            Some(event) = events.recv() => view.handle(event),
+            _ = tick.tick() => view.handle(ViewEvent::Tick(app.now())),
             Some(()) = changes.recv() => view.refresh(),
-            () = signals.asked() => return Ok(()),
+            () = signals.received() => return Ok(()),
         };
     }
 }
 
-/// Rings whenever something was decided, and now and then all the same: leases are prolonged
-/// without a decision.
-fn watch_for_changes(office: App) -> mpsc::Receiver<()> {
+/// Sends a wake-up after each event, and also at an interval, because leases are renewed without
+/// an event.
+fn watch_for_changes(app: App) -> mpsc::Receiver<()> {
     let (sender, changes) = mpsc::channel(1);
     tokio::spawn(async move {
-        let mut seen = overview::newest(&office).await.unwrap_or_default();
+        let mut latest = overview::latest_cursor(&app).await.unwrap_or_default();
         loop {
-            overview::changed(&office, seen, NET).await;
-            seen = overview::newest(&office).await.unwrap_or(seen);
+            overview::wait_for_change(&app, latest, POLL_FALLBACK).await;
+            latest = overview::latest_cursor(&app).await.unwrap_or(latest);
             if sender.send(()).await.is_err() {
                 return;
             }
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(REFRESH_MIN_INTERVAL).await;
         }
     });
     changes

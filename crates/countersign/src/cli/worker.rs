@@ -1,4 +1,4 @@
-//! `countersign worker`
+//! `countersign worker`: runs jobs from the queues until it is stopped.
 
 use std::collections::BTreeSet;
 
@@ -17,116 +17,122 @@ use app::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A queue to work from: build, check, review, verify or merge, or the name of an agent whose tasks
-    /// are taken up with the builder (engineer); may be given several times [default: the loop's].
+    /// Queue to take jobs from: build, check, review, verify, merge, or the name of an agent whose
+    /// tasks the builder performs (engineer). Repeatable [default: build, check, review, verify and
+    /// merge].
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
-    /// How many jobs at once, each by a worker of its own name: NAME-1, NAME-2, …
+    /// Number of jobs to run at once, each by its own worker: NAME-1, NAME-2, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(workers::REPLICAS_MAX)))]
     replicas: u16,
-    /// What the workers are called [default: the queue where it is only one, else this machine's name].
+    /// Name of the workers [default: the queue if there is only one, else this machine's name].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What this machine has; a ticket that needs more is left to others. May be given several times.
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = flow::ticket::label)]
+    /// Label of this machine. Tickets that need other labels are left to other workers. Repeatable.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = flow::ticket::parse_label)]
     labels: Vec<String>,
-    /// Who builds, as for `run`; else whom the project names.
+    /// Agent that builds, as for `run` [default: the project's builder].
     #[arg(long, value_name = "AGENT")]
     builder: Option<String>,
-    /// Who reviews; may be given several times, one for each seat.
+    /// Agent that reviews. Repeatable: one per reviewer.
     #[arg(long = "reviewer", value_name = "AGENT")]
     reviewers: Vec<String>,
-    /// Who verifies single findings.
+    /// Agent that verifies single findings.
     #[arg(long, value_name = "AGENT")]
     verifier: Option<String>,
-    /// How many jobs of one provider (claude, codex, …) run here at once; may be given several times.
-    #[arg(long = "max-jobs-per-provider", value_name = "PROVIDER=N", value_parser = share)]
-    shares: Vec<(String, usize)>,
-    /// Where this machine gets a repository from that is not here, and puts what came of it; else
-    /// where the project says. ADDRESS: https://…, ssh://…, user@host:path, or a directory.
-    #[arg(long = "remote", value_name = "REPOSITORY=ADDRESS", value_parser = remote)]
+    /// Limit of concurrent jobs of a provider (claude, codex, …) on this machine. Repeatable.
+    #[arg(long = "max-jobs-per-provider", value_name = "PROVIDER=N", value_parser = parse_provider_limit)]
+    provider_limits: Vec<(String, usize)>,
+    /// Address from which this machine fetches a repository and to which it pushes results
+    /// [default: the project's setting]. ADDRESS: https://…, ssh://…, user@host:path, or a
+    /// directory.
+    #[arg(long = "remote", value_name = "REPOSITORY=ADDRESS", value_parser = parse_remote)]
     remotes: Vec<(String, Remote)>,
-    /// Land on the base branches of remotes too; else that is left to whoever has the repository.
+    /// Also land on the base branches of remotes. By default, the machine with the repository does
+    /// that.
     #[arg(long)]
     push_base: bool,
-    /// The paths that tickets name are another machine's, whatever is at them here.
+    /// Treat the paths in tickets as paths of another machine, even if they exist here.
     #[arg(long)]
     elsewhere: bool,
 }
 
-/// A repository as tickets name it, and where this machine gets it from.
-fn remote(text: &str) -> Result<(String, Remote), String> {
-    let wrong = || format!("{text:?} is no REPOSITORY=ADDRESS");
-    let (repository, address) = text.split_once('=').ok_or_else(wrong)?;
+/// Parses a repository as tickets name it, and its address for this machine.
+fn parse_remote(text: &str) -> Result<(String, Remote), String> {
+    let invalid = || format!("{text:?} is not REPOSITORY=ADDRESS");
+    let (repository, address) = text.split_once('=').ok_or_else(invalid)?;
     Ok((repository.to_owned(), Remote::parse(address)?))
 }
 
-fn share(text: &str) -> Result<(String, usize), String> {
-    let wrong = || format!("{text:?} is no PROVIDER=N, with N from 0 to 1000");
-    let (provider, most) = text.split_once('=').ok_or_else(wrong)?;
-    let most = most.parse().ok().filter(|most| *most <= 1000);
-    match most {
-        Some(most) if !provider.is_empty() => Ok((provider.to_owned(), most)),
-        Some(_) | None => Err(wrong()),
+fn parse_provider_limit(text: &str) -> Result<(String, usize), String> {
+    let invalid = || format!("{text:?} is not PROVIDER=N with N from 0 to 1000");
+    let (provider, max) = text.split_once('=').ok_or_else(invalid)?;
+    let max = max.parse().ok().filter(|max| *max <= 1000);
+    match max {
+        Some(max) if !provider.is_empty() => Ok((provider.to_owned(), max)),
+        Some(_) | None => Err(invalid()),
     }
 }
 
-pub async fn perform(args: Args, desktop: &Context) -> Result<ExitKind, Failure> {
-    let wanted = wanted(args)?;
-    let place = desktop.workplace().await?;
-    let mut told = ServeSignals::new()?;
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let options = worker_options(args)?;
+    let workplace = context.workplace().await?;
+    let mut signals = ServeSignals::new()?;
     let (drainer, drain) = StopSignal::pair();
     let (halter, halt) = StopSignal::pair();
     let (stopper, stop) = StopSignal::pair();
-    let mut watch = tokio::spawn(watch(place.clone(), stop));
-    announce(&wanted, desktop);
-    let (complaints, mut heard) = mpsc::channel(64);
-    let work = workers::work(&place, wanted, Shutdown { drain, halt }, complaints);
+    let mut watch = tokio::spawn(run_housekeeping(workplace.clone(), stop));
+    print_start(&options, context);
+    let (complaints, mut warnings) = mpsc::channel(64);
+    let work = workers::run(&workplace, options, Shutdown { drain, halt }, complaints);
     tokio::pin!(work);
-    let mut asked = 0_u32;
-    let mut shut_out = Ok(());
+    let mut stop_requests = 0_u32;
+    let mut access = Ok(());
     let ended = loop {
         tokio::select! {
             ended = &mut work => break ended,
-            watched = &mut watch, if shut_out.is_ok() => {
-                shut_out = watched.map_err(Failure::error).and_then(|watched| watched);
+            watched = &mut watch, if access.is_ok() => {
+                access = watched.map_err(Failure::error).and_then(|watched| watched);
                 drainer.stop();
                 halter.stop();
             }
-            Some(complaint) = heard.recv() => tracing::warn!("{complaint}"),
-            () = told.stop() => {
-                asked += 1;
-                if asked == 1 {
-                    desktop.out.line("draining: what is in hand is finished first; once more to stop now");
+            Some(warning) = warnings.recv() => tracing::warn!("{warning}"),
+            () = signals.wait() => {
+                stop_requests += 1;
+                if stop_requests == 1 {
+                    context.out.line("draining: running jobs are finished first; stop again to end now");
                     drainer.stop();
                 } else {
-                    desktop.out.line("stopping: what is in hand is given back");
+                    context.out.line("stopping: running jobs are given back");
                     halter.stop();
                 }
             }
         }
     };
     stopper.stop();
-    if shut_out.is_ok()
+    if access.is_ok()
         && let Some(Err(failure)) = watch.await.log_err("stop the watch")
     {
         tracing::warn!("{failure}");
     }
-    shut_out.and(ended).map(|()| ExitKind::Done)
+    access.and(ended).map(|()| ExitKind::Done)
 }
 
-/// What is done beside the work until it stops: looking after leases where the store is ours, and where
-/// it is a server's, seeing that we are still let in.
-async fn watch(place: workers::Workplace, stop: StopSignal) -> Result<(), Failure> {
-    let Some(office) = place.office else {
-        return workers::stay_known(&place.loader, stop).await;
+/// Runs in the background until the worker stops: maintains leases if the store is local, and
+/// checks with a server that the token is still valid.
+async fn run_housekeeping(
+    workplace: workers::WorkerContext,
+    stop: StopSignal,
+) -> Result<(), Failure> {
+    let Some(app) = workplace.app else {
+        return workers::watch_access(&workplace.loader, stop).await;
     };
-    service::look_after(&office, stop).await;
+    service::run_maintenance(&app, stop).await;
     Ok(())
 }
 
-fn wanted(args: Args) -> Result<workers::WorkerOptions, Failure> {
-    let queues = workers::WorkerQueues::named(&args.queues)?;
+fn worker_options(args: Args) -> Result<workers::WorkerOptions, Failure> {
+    let queues = workers::WorkerQueues::parse(&args.queues)?;
     let own = match queues.names().as_slice() {
         [only] => (*only).to_owned(),
         _ => machine_name(),
@@ -136,13 +142,13 @@ fn wanted(args: Args) -> Result<workers::WorkerOptions, Failure> {
         replicas: args.replicas,
         queues,
         labels: args.labels.into_iter().collect::<BTreeSet<String>>(),
-        shares: args.shares,
-        reach: workers::Reach {
+        provider_limits: args.provider_limits,
+        access: workers::RepositoryAccess {
             remotes: args.remotes.into_iter().collect(),
             lands: args.push_base,
             elsewhere: args.elsewhere,
         },
-        asked: ProjectOptions {
+        options: ProjectOptions {
             builder: args.builder,
             reviewers: args.reviewers,
             verifier: args.verifier,
@@ -151,16 +157,16 @@ fn wanted(args: Args) -> Result<workers::WorkerOptions, Failure> {
     })
 }
 
-fn announce(wanted: &workers::WorkerOptions, desktop: &Context) {
-    let names: Vec<String> = (1..=wanted.replicas)
-        .map(|number| format!("{}-{number}", wanted.name))
+fn print_start(options: &workers::WorkerOptions, context: &Context) {
+    let names: Vec<String> = (1..=options.replicas)
+        .map(|number| format!("{}-{number}", options.name))
         .collect();
-    let queues = wanted.queues.names();
-    desktop.out.line(format!(
-        "{}: at work on {}",
+    let queues = options.queues.names();
+    context.out.line(format!(
+        "{}: working on {}",
         names.join(", "),
         queues.join(", ")
     ));
-    let answer = serde_json::json!({"workers": names, "queues": queues, "labels": wanted.labels});
-    desktop.out.answer(&answer);
+    let answer = serde_json::json!({"workers": names, "queues": queues, "labels": options.labels});
+    context.out.print_json(&answer);
 }

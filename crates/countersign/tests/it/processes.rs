@@ -146,7 +146,7 @@ for _ in range(400):
     Case {
         name: "budget clock",
         script: "echo '{\"event\":\"usage\",\"usd\":9}'; sleep TOKEN",
-        settings: "\n[policy.budget.round]\nusd_micros = 1000000\n",
+        settings: "\n[policy.budget.round]\nusd = 1.0\n",
         outcome: "cancelled",
         ..PLAIN
     },
@@ -191,7 +191,7 @@ impl Case {
             "{}\n",
             SETTINGS.replace(
                 "[policy.limits]",
-                &format!("[policy]\nisolation = \"{isolation}\"\n\n[policy.limits]")
+                &format!("[policy]\nsandbox = \"{isolation}\"\n\n[policy.limits]")
             ) + self.settings
         ));
         let script = self.script.replace("TOKEN", &token);
@@ -286,7 +286,7 @@ fn nothing_survives_blocks_or_swells() {
             all,
             part,
         };
-        (&["enforced", "manifest"], size)
+        (&["enforced", "off"], size)
     } else {
         let (all, part) = ("16 MiB", "2 MiB");
         let size = Size {
@@ -294,11 +294,11 @@ fn nothing_survives_blocks_or_swells() {
             all,
             part,
         };
-        (&["manifest"], size)
+        (&["off"], size)
     };
     for isolation in isolations {
         say(&format!(
-            "| agents with `isolation = \"{isolation}\"` | outcome on record | ticket | survivors | peak of Countersign | bytes kept |\n|---|---|---|---|---|---|"
+            "| agents with `sandbox = \"{isolation}\"` | outcome on record | ticket | survivors | peak of Countersign | bytes kept |\n|---|---|---|---|---|---|"
         ));
         for case in CASES.iter().filter(|case| all || case.in_sample) {
             let row = case.play(isolation, &size);

@@ -72,7 +72,7 @@ impl World {
     /// For a crew that leaves signs for the test outside of its own directories, or does on purpose
     /// what the sandbox would not let it do.
     pub fn unconfined() -> Self {
-        Self::with_settings(&format!("{SETTINGS}\n[policy]\nisolation = \"manifest\"\n"))
+        Self::with_settings(&format!("{SETTINGS}\n[policy]\nsandbox = \"off\"\n"))
     }
 
     pub fn with_settings(settings: &str) -> Self {
@@ -221,7 +221,7 @@ impl World {
     /// Whether the policy of this world lets agents do what the person could.
     fn is_unconfined(&self) -> bool {
         let settings = fs::read_to_string(self.repository.join("countersign.toml"));
-        settings.is_ok_and(|text| text.contains("isolation = \"manifest\""))
+        settings.is_ok_and(|text| text.contains("sandbox = \"off\""))
     }
 
     /// The answer in JSON, which has a version whatever it is.

@@ -27,7 +27,7 @@ test = \"true\"
 [policy]
 review = \"none\"
 land = \"branch\"
-isolation = \"manifest\"
+sandbox = \"off\"
 
 [policy.limits]
 backoff_secs = 0

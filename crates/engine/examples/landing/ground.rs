@@ -1,5 +1,5 @@
-//! A repository, a store, and tickets that are brought to their approval by real events, so that
-//! nothing but the landing is left to be done.
+//! A repository, a store, and tickets that real events bring to approval, so that only the landing
+//! remains.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::agent::CommandAgent;
+use engine::caches::ProjectSetup;
 use engine::check::Check;
 use engine::coordinator::{LocalCoordinator, Report};
 use engine::git::{GitProgram, Repository};
-use engine::perform::queue::take_turn;
+use engine::jobs::merge_train::run_merge_train;
 use engine::process::{ProcessHost, StopSignal, find_program};
-use engine::supplies::ProjectSetup;
+use engine::project::{AgentConfig, AgentServerSource, Project, ProjectAgents, ProjectConfig};
 use engine::worker::name::process_name;
-use engine::workshop::{AgentConfig, AgentServerSource, Project, ProjectAgents, ProjectConfig};
 use findings::Review;
 use flow::brief::ProjectRules;
 use flow::event::Lease;
@@ -25,13 +25,13 @@ use flow::{Actor, EventKind, Policy, Role, Stage, Ticket, TicketId, Usage};
 use store::{ClaimRequest, ClaimTarget};
 use tempfile::TempDir;
 
-/// What kind of trouble a ticket makes.
+/// Kind of problem that a ticket causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Plain,
-    /// Changes a line that the ticket before changes too.
+    /// Changes a line that the ticket before it changes too.
     Conflicts,
-    /// Green alone, and red together with the ticket before.
+    /// Is green alone, and red together with the ticket before it.
     RedTogether,
 }
 
@@ -45,7 +45,8 @@ pub struct Ground {
 const CHECK: &str = r#"for a in red-a-*; do test ! -e "red-b-${a#red-a-}" || exit 1; done"#;
 
 impl Ground {
-    /// `check` is run on every combination besides our own, which sees red pairs.
+    /// Creates the repository and the store. `check` runs on every combination in addition to our
+    /// own check, which detects red pairs.
     pub async fn new(batch_max: u32, check: &str) -> Self {
         let home = TempDir::new().unwrap();
         let repository = home.path().join("repository");
@@ -57,7 +58,7 @@ impl Ground {
         }
         git(&repository, &["add", "-A"]);
         git(&repository, &["commit", "-qm", "first"]);
-        // Nobody's work tree is on the branch that is landed on.
+        // No work tree has the branch checked out that changes land on.
         git(&repository, &["checkout", "-q", "--detach"]);
         let data_dir = home.path().join("data");
         std::fs::create_dir(&data_dir).unwrap();
@@ -66,19 +67,19 @@ impl Ground {
                 .await
                 .unwrap(),
             clock: engine::clock::now,
-            witness: None,
+            listener: None,
             refusals: Arc::default(),
         };
-        let shop = workshop(data_dir, &repository, &coordinator, (batch_max, check)).await;
+        let project = workshop(data_dir, &repository, &coordinator, (batch_max, check)).await;
         Self {
-            shop: Arc::new(shop),
+            shop: Arc::new(project),
             coordinator,
             repository,
             home,
         }
     }
 
-    /// Brings tickets to their approval, each built on the first commit.
+    /// Creates approved tickets, each built on the first commit.
     pub async fn approve(&self, kinds: &[Kind]) -> Vec<TicketId> {
         let mut ids = Vec::new();
         for (n, kind) in kinds.iter().enumerate() {
@@ -93,7 +94,7 @@ impl Ground {
         ids
     }
 
-    /// Answers every setback as a builder would, and says how many there were.
+    /// Reworks every ticket that came back, as a builder would, and returns their number.
     pub async fn rework(&self, ids: &[TicketId]) -> usize {
         let mut count = 0;
         for id in ids {
@@ -123,18 +124,18 @@ impl Ground {
         self.shop.ticket(id).await.unwrap()
     }
 
-    /// Lands all that waits.
+    /// Lands all waiting tickets.
     pub async fn land(&self, ids: &[TicketId]) {
         for id in ids {
             if self.ticket(id).await.stage == Stage::Approved {
                 let (_stopper, stop) = StopSignal::pair();
-                let turn = take_turn(self.shop.clone(), id.clone(), process_name(), stop);
+                let turn = run_merge_train(self.shop.clone(), id.clone(), process_name(), stop);
                 turn.await.unwrap();
             }
         }
     }
 
-    /// Every first parent of the branch is green: what people had on their screens.
+    /// Returns whether the tip of the branch is green.
     pub fn is_green(&self) -> bool {
         let tree = self.home.path().join("look");
         let path = tree.to_str().unwrap().to_owned();
@@ -142,13 +143,13 @@ impl Ground {
             &self.repository,
             &["worktree", "add", "-q", "--detach", &path, "main"],
         );
-        #[expect(clippy::disallowed_methods, reason = "the ground under the program")]
-        let ran = Program::new("sh")
+        #[expect(clippy::disallowed_methods, reason = "the fixture runs real programs")]
+        let status = Program::new("sh")
             .args(["-c", CHECK])
             .current_dir(&tree)
             .status();
         git(&self.repository, &["worktree", "remove", "--force", &path]);
-        ran.unwrap().success()
+        status.unwrap().success()
     }
 
     pub fn merges(&self) -> usize {
@@ -160,7 +161,7 @@ impl Ground {
         .count()
     }
 
-    /// A commit on the branch, made in a work tree of its own.
+    /// Makes a commit on the branch, in a work tree of its own.
     fn commit(&self, branch: &str, from: &str, change: impl FnOnce(&Path)) -> String {
         let tree = self.home.path().join("scratch");
         let path = tree.to_str().unwrap().to_owned();
@@ -186,15 +187,18 @@ impl Ground {
             },
             ..Spec::default()
         };
-        let (desk, policy) = (&self.coordinator, &self.shop.project.policy);
+        let (coordinator, policy) = (&self.coordinator, &self.shop.config.policy);
         let by = Actor::new("person", Role::Human);
-        desk.open(id, spec, policy, (by, None)).await.unwrap();
+        coordinator
+            .open(id, spec, policy, (by, None))
+            .await
+            .unwrap();
     }
 
-    /// Submission, checks and review, each under its lease.
+    /// Reports the submission, checks and review, each under its lease.
     async fn build(&self, id: &TicketId, branch: &str, commit: &str, base: &str) {
         let tree = |of: &str| git(&self.repository, &["rev-parse", &format!("{of}^{{tree}}")]);
-        let put = Submission {
+        let submission = Submission {
             commit: commit.to_owned(),
             tree: tree(commit),
             branch: branch.to_owned(),
@@ -213,7 +217,7 @@ impl Ground {
         );
         let submitted = |lease| EventKind::Submitted {
             lease,
-            submission: Box::new(put),
+            submission: Box::new(submission),
             reports: Vec::new(),
             session: None,
             usage,
@@ -249,15 +253,16 @@ impl Ground {
             only: Some(ClaimTarget::Ticket(id.clone())),
             ..ClaimRequest::new(process_name(), &by.agent, [queue], lease)
         };
-        let (desk, policy) = (&self.coordinator, &self.shop.project.policy);
-        let job = desk.store.claim(&request).await.unwrap().remove(0);
+        let (coordinator, policy) = (&self.coordinator, &self.shop.config.policy);
+        let job = coordinator.store.claim(&request).await.unwrap().remove(0);
         let lease = Lease {
             serial: job.serial.unwrap(),
             fence: job.fence,
         };
         let started = Report::new(by.clone(), EventKind::Started { lease });
-        desk.decide(id, policy, started).await.unwrap();
-        desk.decide(id, policy, Report::new(by, what(lease)))
+        coordinator.decide(id, policy, started).await.unwrap();
+        coordinator
+            .decide(id, policy, Report::new(by, what(lease)))
             .await
             .unwrap();
     }
@@ -266,7 +271,7 @@ impl Ground {
 fn change(tree: &Path, n: usize, kind: Kind) {
     let write = |name: String, text: String| std::fs::write(tree.join(name), text).unwrap();
     write(format!("own-{n}"), "x\n".to_owned());
-    // Each leaves something that the next may stumble over.
+    // Each ticket leaves files that the next one may conflict with.
     write(format!("shared-{}", n % 64), format!("by {n}\n"));
     write(format!("red-a-{n}"), String::new());
     match kind {
@@ -290,18 +295,18 @@ async fn workshop(
     let tool = GitProgram {
         program: find_program("git".as_ref(), &path, repository).unwrap(),
         launcher: None,
-        abroad: Vec::new(),
+        network_env: Vec::new(),
     };
-    let member = |name: &str| AgentConfig {
+    let agent = |name: &str| AgentConfig {
         name: name.to_owned(),
-        written: name.to_owned(),
+        configured_name: name.to_owned(),
         family: None,
         model: None,
         adapter: Arc::new(CommandAgent::parse("true").unwrap()),
     };
     let policy = Policy {
         land: Land::Queue,
-        isolation: SandboxMode::Manifest,
+        sandbox: SandboxMode::Off,
         limits: Limits {
             batch_max,
             ..Limits::default()
@@ -312,23 +317,23 @@ async fn workshop(
         server: AgentServerSource::Running(|_| None),
         coordinator: Arc::new(coordinator.clone()),
         clock: engine::clock::now,
-        witness: None,
+        listener: None,
         host: ProcessHost {
             data_dir,
             launcher: None,
-            adopts: false,
+            adopts_orphans: false,
         },
         git: Repository::open(tool, repository).await.unwrap(),
-        crew: ProjectAgents {
-            builder: Some(member("builder")),
-            reviewer: Some(member("reviewer")),
-            verifier: Some(member("verifier")),
+        agents: ProjectAgents {
+            builder: Some(agent("builder")),
+            reviewer: Some(agent("reviewer")),
+            verifier: Some(agent("verifier")),
             others: Vec::new(),
         },
-        project: ProjectConfig {
+        config: ProjectConfig {
             base_branch: "main".to_owned(),
             policy,
-            house: ProjectRules::default(),
+            rules: ProjectRules::default(),
             checks: vec![Check {
                 name: "test".to_owned(),
                 command: format!("{check}\n{CHECK}"),
@@ -338,25 +343,27 @@ async fn workshop(
             }],
             setup: ProjectSetup::default(),
         },
-        carrier: None,
+        repo_sync: None,
         path,
-        ward: None,
+        sandbox_profile: None,
     }
 }
 
-/// What git answers, without the line's end.
+/// Runs git and returns its output without the final line end.
 fn git(dir: &Path, args: &[&str]) -> String {
-    #[expect(clippy::disallowed_methods, reason = "the ground under the program")]
-    let ran = Program::new("git")
+    #[expect(clippy::disallowed_methods, reason = "the fixture runs real programs")]
+    let output = Program::new("git")
         .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
         .args(args)
         .current_dir(dir)
         .output()
         .unwrap();
     assert!(
-        ran.status.success(),
+        output.status.success(),
         "git {args:?}: {}",
-        String::from_utf8_lossy(&ran.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()
+    String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned()
 }

@@ -1,16 +1,16 @@
-//! How long the landing queue takes, against landing one by one.
+//! Measures how long the landing queue takes, compared to landing one by one.
 //!
 //! ```text
 //! cargo run --release -p countersign-engine --example landing -- [TICKETS] [CHECK SECONDS]
 //! ```
 //!
-//! All tickets are approved on the same first commit; one in ten conflicts with the one before it,
-//! one in twenty is green alone and red together with the one before it. What comes back is
-//! reworked and approved again. All of it is real but the agents: git, the store, the checks.
+//! All tickets are approved on the same first commit. One in ten conflicts with the one before it;
+//! one in twenty is green alone and red together with the one before it. Tickets that come back are
+//! reworked and approved again. Everything but the agents is real: git, the store, the checks.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark prints, and ends where it cannot go on"
+    reason = "a benchmark prints, and stops at the first error"
 )]
 
 mod ground;
@@ -24,12 +24,9 @@ const ROUNDS_MAX: usize = 5;
 
 #[tokio::main]
 async fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let tickets = words
-        .first()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(50);
-    let seconds = words.get(1).cloned().unwrap_or_else(|| "0.5".to_owned());
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let tickets = args.first().and_then(|arg| arg.parse().ok()).unwrap_or(50);
+    let seconds = args.get(1).cloned().unwrap_or_else(|| "0.5".to_owned());
     println!("{tickets} tickets, a check of {seconds} s\n");
     println!(
         "| | landed | sent back | combinations checked | branch green | seconds |\n|---|---|---|---|---|---|"
@@ -47,37 +44,37 @@ async fn main() {
 }
 
 async fn measure(name: &str, tickets: usize, batch_max: u32, seconds: &str) -> Duration {
-    let counted = std::env::temp_dir().join(format!(
+    let runs_file = std::env::temp_dir().join(format!(
         "countersign-landing-{}-{batch_max}",
         std::process::id()
     ));
-    let check = format!("echo >> {}; sleep {seconds}", counted.display());
+    let check = format!("echo >> {}; sleep {seconds}", runs_file.display());
     let ground = Ground::new(batch_max, &check).await;
     let kinds: Vec<Kind> = (0..tickets).map(kind).collect();
     let ids = ground.approve(&kinds).await;
     let began = tokio::time::Instant::now();
-    let mut back = 0;
+    let mut sent_back = 0;
     for _ in 0..ROUNDS_MAX {
         ground.land(&ids).await;
-        back += ground.rework(&ids).await;
+        sent_back += ground.rework(&ids).await;
     }
     let took = began.elapsed();
     let mut landed = 0;
     for id in &ids {
         landed += usize::from(ground.ticket(id).await.stage == Stage::Done);
     }
-    let runs = std::fs::read(&counted).map_or(0, |text| text.len());
-    let _ = std::fs::remove_file(&counted);
+    let runs = std::fs::read(&runs_file).map_or(0, |text| text.len());
+    let _ = std::fs::remove_file(&runs_file);
     assert_eq!(ground.merges(), landed, "each landed once");
     println!(
-        "| {name} | {landed} | {back} | {runs} | {} | {:.1} |",
+        "| {name} | {landed} | {sent_back} | {runs} | {} | {:.1} |",
         ground.is_green(),
         took.as_secs_f64()
     );
     took
 }
 
-/// One in ten conflicts, one in twenty is red together with another.
+/// Returns the kind of a ticket: one in ten conflicts, one in twenty is red together with another.
 fn kind(n: usize) -> Kind {
     match n % 20 {
         5 | 15 => Kind::Conflicts,

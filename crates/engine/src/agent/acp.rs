@@ -1,11 +1,12 @@
-//! Any agent that speaks the Agent Client Protocol: JSON-RPC over its stdin and stdout, a message a
-//! line. It promises nothing about what it writes; only the sandbox makes a judge of it.
+//! Any agent that speaks the Agent Client Protocol: JSON-RPC over stdin and stdout, one message
+//! per line. It gives no guarantee about its writes, so only the sandbox makes it usable as a
+//! reviewer.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::tools::{self, SERVER};
+use super::mcp::{self, SERVER};
 use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue, Invocation};
 
 mod dialogue;
@@ -13,7 +14,7 @@ mod update;
 
 pub use dialogue::AcpConversation;
 
-/// Its name in the record of a run.
+/// Name of the format in the record of a run.
 pub(super) const FORMAT: &str = "acp";
 
 /// A program that speaks the protocol.
@@ -37,7 +38,7 @@ impl Adapter for AcpAgent {
         }
     }
 
-    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
+    fn parse_line(&self, line: &str) -> Option<Vec<AgentEvent>> {
         events(line)
     }
 
@@ -47,25 +48,26 @@ impl Adapter for AcpAgent {
             assignment.brief.clone(),
             AcpPermissions {
                 edits: assignment.role == AgentRole::Build,
-                runs: assignment.role == AgentRole::Build || assignment.confinement.is_some(),
+                runs: assignment.role == AgentRole::Build || assignment.sandbox.is_some(),
             },
-            server(assignment),
+            mcp_server(assignment),
         )))
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
-        self.0.reads()
+    fn readable_paths(&self) -> Vec<PathBuf> {
+        self.0.readable_paths()
     }
 
-    fn cure(&self) -> String {
-        format!("log in by the agent's own means: {}", self.0.name())
+    fn login_hint(&self) -> String {
+        format!("log in with the agent's own command: {}", self.0.name())
     }
 }
 
-/// Our server as a session is told of it: over the agent's stdin, in the token's own letters.
-fn server(assignment: &AgentAssignment) -> Option<Value> {
-    let tools = assignment.tools.as_ref()?;
-    let bearer = format!("Bearer {}", tools::token(assignment)?.to_str()?);
+/// Returns our MCP server for a new session. It goes over the agent's stdin with the token itself,
+/// because the protocol has no reference to a variable.
+fn mcp_server(assignment: &AgentAssignment) -> Option<Value> {
+    let tools = assignment.mcp_endpoint.as_ref()?;
+    let bearer = format!("Bearer {}", mcp::token(assignment)?.to_str()?);
     Some(json!({
         "type": "http",
         "name": SERVER,
@@ -74,14 +76,14 @@ fn server(assignment: &AgentAssignment) -> Option<Value> {
     }))
 }
 
-/// What is answered when the agent asks whether it may.
+/// Answers to the agent's permission requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcpPermissions {
     pub edits: bool,
     pub runs: bool,
 }
 
-/// What a line of the agent's tells by itself, whatever was asked before: for transcripts.
+/// Parses a line without the state of the conversation, for transcripts.
 pub(super) fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let message: Value = serde_json::from_str(line).ok()?;
     message.get("jsonrpc")?;

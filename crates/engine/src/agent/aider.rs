@@ -1,9 +1,9 @@
-//! Aider. No line format: what it prints is its answer, and it edits the files itself.
+//! Aider. It has no line format: its output is its answer, and it edits files itself.
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, judges, variables};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, to_environment};
 use super::contract::{brief_file, diff_file};
-use super::event::micros;
-use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
+use super::event::usd_to_micros;
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "aider",
@@ -21,7 +21,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--chat-mode",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[],
     variables: &[
         "ANTHROPIC_API_KEY",
@@ -31,8 +31,8 @@ pub(super) const CLI: AgentCli = AgentCli {
         "OPENROUTER_API_KEY",
         "DEEPSEEK_API_KEY",
     ],
-    accounts: None,
-    litter: &[".aider.tags.cache.v4"],
+    parse_usage_file: None,
+    leftover_names: &[".aider.tags.cache.v4"],
     hosts: &[
         "api.anthropic.com",
         "api.openai.com",
@@ -40,7 +40,7 @@ pub(super) const CLI: AgentCli = AgentCli {
         "openrouter.ai",
         "api.deepseek.com",
     ],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: false,
     sums_over_session: false,
     invocation,
@@ -50,43 +50,43 @@ pub(super) const CLI: AgentCli = AgentCli {
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let notes = |name: &str| Some(assignment.scratch.join(name));
     let args = ArgsBuilder::default()
-        .with("--message-file", Some(brief_file(assignment)))
-        .and(&[
+        .flag("--message-file", Some(brief_file(assignment)))
+        .args(&[
             "--yes-always",
             "--no-stream",
             "--no-pretty",
             "--no-check-update",
         ])
-        .and(&[
+        .args(&[
             "--no-show-release-notes",
             "--no-show-model-warnings",
             "--analytics-disable",
         ])
-        .and(&[
+        .args(&[
             "--no-gitignore",
             "--no-suggest-shell-commands",
             "--no-detect-urls",
         ])
-        // Its notes do not belong into the change.
-        .with("--input-history-file", notes("aider-input"))
-        .with("--chat-history-file", notes("aider-chat.md"))
-        .with("--model", assignment.model.as_ref())
-        .when(
-            judges(assignment),
+        // Its history files must not become part of the change.
+        .flag("--input-history-file", notes("aider-input"))
+        .flag("--chat-history-file", notes("aider-chat.md"))
+        .flag("--model", assignment.model.as_ref())
+        .args_if(
+            is_judge(assignment),
             &["--chat-mode", "ask", "--dry-run", "--no-auto-commits"],
         )
-        // It would make a repository of the empty directory that it starts in. It has no tools to
-        // look around, so it is given the change to read.
-        .when(judges(assignment), &["--no-git"])
-        .with("--read", assignment.change.as_deref().map(diff_file));
+        // Otherwise it would create a repository in its empty working directory. It has no tools
+        // to explore, so it gets the change to read.
+        .args_if(is_judge(assignment), &["--no-git"])
+        .flag("--read", assignment.change.as_deref().map(diff_file));
     Invocation {
         args: args.build(),
-        env: variables(&[
+        env: to_environment(&[
             ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
-            // It breaks lines where a terminal would end, inside of JSON too.
+            // It wraps lines at the terminal width, even inside JSON.
             ("COLUMNS", "10000"),
         ]),
-        // Without a name it would write one into the repository's own settings.
+        // Without an identity it would write one into the repository's own settings.
         files: vec![(assignment.home.join(".gitconfig"), IDENTITY.to_owned())],
         ..Invocation::default()
     }
@@ -94,7 +94,7 @@ fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
 
 const IDENTITY: &str = "[user]\n\tname = aider\n\temail = aider@countersign.invalid\n";
 
-/// What it says about itself before and after the model's words.
+/// Beginnings of lines about itself, which are not the model's text.
 const ABOUT_ITSELF: &[&str] = &[
     "Aider v",
     "Analytics have been",
@@ -109,36 +109,37 @@ const ABOUT_ITSELF: &[&str] = &[
     "The API provider",
 ];
 
-/// All the rest is what the model says. After an error of the provider's it may try again.
-#[expect(clippy::unnecessary_wraps, reason = "the form that all parsers have")]
+/// Parses a line. All lines that are not about itself are the model's text. After a provider error
+/// it may retry.
+#[expect(clippy::unnecessary_wraps, reason = "all parsers have this signature")]
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let about_itself = ABOUT_ITSELF.iter().any(|start| line.starts_with(start));
     let error = ["litellm.", "Unable to "]
         .iter()
         .any(|start| line.starts_with(start));
     Some(if error {
-        vec![trouble::of(line)]
-    } else if let Some(told) = line.strip_prefix("Tokens: ") {
-        vec![spent(told)]
+        vec![error_class::classify_error(line)]
+    } else if let Some(report) = line.strip_prefix("Tokens: ") {
+        vec![usage_event(report)]
     } else if about_itself || line.trim().is_empty() {
         Vec::new()
     } else {
-        vec![AgentEvent::Wrote {
+        vec![AgentEvent::SaidPart {
             text: format!("{line}\n"),
         }]
     })
 }
 
-fn spent(told: &str) -> AgentEvent {
+fn usage_event(report: &str) -> AgentEvent {
     let count = |what: &str| {
-        let (before, _) = told.split_once(what)?;
-        thousands(before.rsplit([' ', ',']).find(|word| !word.is_empty())?)
+        let (before, _) = report.split_once(what)?;
+        parse_thousands(before.rsplit([' ', ',']).find(|word| !word.is_empty())?)
     };
-    let price = told
+    let price = report
         .split_once("Cost: $")
         .and_then(|(_, price)| price.split(' ').next()?.parse().ok());
     let usage = AgentUsage {
-        usd_micros: price.and_then(micros),
+        usd_micros: price.and_then(usd_to_micros),
         tokens_in: count(" sent"),
         tokens_out: count(" received"),
         tokens_cached: count(" cache hit"),
@@ -146,12 +147,12 @@ fn spent(told: &str) -> AgentEvent {
     AgentEvent::Spent { usage, model: None }
 }
 
-/// `1.2k`, `950`
-fn thousands(word: &str) -> Option<u64> {
+/// Parses a count such as `1.2k` or `950`.
+fn parse_thousands(word: &str) -> Option<u64> {
     let (digits, each) = match word.strip_suffix('k') {
         Some(digits) => (digits, 1000.0),
         None => (word, 1.0),
     };
-    // A dollar's millionth and a token are both whole numbers of something small.
-    micros(digits.parse::<f64>().ok()? * each / 1e6)
+    // `micros` multiplies by a million and checks the range, so it serves for counts too.
+    usd_to_micros(digits.parse::<f64>().ok()? * each / 1e6)
 }

@@ -1,25 +1,25 @@
-//! The answers of builders and verifiers, as contract version 2 has them.
+//! Parses the answers of builders and verifiers, in the form of contract version 2.
 //!
-//! A reviewer's answer is read by `findings`, which knows many more forms.
+//! The crate `findings` parses a reviewer's answer, in many more forms.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::event::last_json;
 
-/// The ticket that an answer names in a field of its own, if it does. What prose mentions is no such
-/// field: a review may speak of other tickets.
-pub fn ticket_named(text: &str) -> Option<String> {
+/// Returns the ticket that an answer names in a JSON field. Mentions in prose do not count,
+/// because a review may discuss other tickets.
+pub fn named_ticket(text: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         #[serde(alias = "ticket_id")]
         ticket: String,
     }
-    let named: Named = serde_json::from_str(last_json(text)?).ok()?;
-    Some(named.ticket).filter(|name| !name.trim().is_empty())
+    let answer: Named = serde_json::from_str(last_json(text)?).ok()?;
+    Some(answer.ticket).filter(|name| !name.trim().is_empty())
 }
 
-/// What a builder says about its work. All of it is a claim.
+/// A builder's answer about its work. All of it is an unverified claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct BuilderAnswer {
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct CriterionClaim {
     pub evidence: String,
 }
 
-/// What became of a finding that the builder was asked to fix.
+/// Outcome of a finding that the builder was asked to fix.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct HandledFinding {
     pub id: String,
@@ -78,26 +78,28 @@ pub enum VerificationOutcome {
     Uncertain,
 }
 
-/// A builder's answer. One that is not of the contract's form is a summary.
-pub fn built(text: &str) -> BuilderAnswer {
-    let told: Option<BuilderAnswer> = in_json(text)
+/// Parses a builder's answer. An answer that is not in the form of the contract becomes the
+/// summary.
+pub fn parse_builder_answer(text: &str) -> BuilderAnswer {
+    let answer: Option<BuilderAnswer> = parse_json_answer(text)
         .ok()
-        .filter(|told| *told != BuilderAnswer::default());
-    told.unwrap_or_else(|| BuilderAnswer {
+        .filter(|answer| *answer != BuilderAnswer::default());
+    answer.unwrap_or_else(|| BuilderAnswer {
         summary: text.trim().to_owned(),
         ..BuilderAnswer::default()
     })
 }
 
-/// A verifier's answer; the error says where it leaves the contract.
-pub fn verified(text: &str) -> Result<VerifierAnswers, String> {
-    in_json(text).map_err(|error| {
+/// Parses a verifier's answer. The error says where it differs from the contract.
+pub fn parse_verifier_answers(text: &str) -> Result<VerifierAnswers, String> {
+    parse_json_answer(text).map_err(|error| {
         format!("the verifier's answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {error}")
     })
 }
 
-/// The text itself, or the last JSON in it: many say a sentence first, or fence it.
-fn in_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+/// Parses the whole text, or the last JSON in it: many agents write a sentence first, or a code
+/// fence.
+fn parse_json_answer<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text).or_else(|error| match last_json(text) {
         Some(json) => serde_json::from_str(json),
         None => Err(error),
@@ -110,10 +112,10 @@ mod tests {
 
     #[test]
     fn a_builder_may_answer_in_prose_or_in_full() {
-        assert_eq!(built(" did it \n").summary, "did it");
+        assert_eq!(parse_builder_answer(" did it \n").summary, "did it");
         let text = r#"{"summary": "s", "claims": [{"criterion": "c", "met": true}],
             "findings": [{"id": "F1", "outcome": "could_not_fix", "note": "why"}], "usage": {}}"#;
-        let answer = built(text);
+        let answer = parse_builder_answer(text);
         assert_eq!(answer.findings[0].outcome, HandlingOutcome::CouldNotFix);
         assert!(answer.claims[0].met);
     }
@@ -122,14 +124,17 @@ mod tests {
     fn a_sentence_before_the_answer_does_no_harm() {
         let text =
             "Done:\n```json\n{\"answers\": [{\"finding\": \"F1\", \"outcome\": \"fixed\"}]}\n```\n";
-        assert_eq!(verified(text).unwrap().answers[0].finding, "F1");
+        assert_eq!(
+            parse_verifier_answers(text).unwrap().answers[0].finding,
+            "F1"
+        );
     }
 
     #[test]
     fn a_verifier_must_keep_to_the_form() {
         let text = r#"{"answers": [{"finding": "F1", "outcome": "refuted", "evidence": "e"}]}"#;
         assert_eq!(
-            verified(text).unwrap().answers[0].outcome,
+            parse_verifier_answers(text).unwrap().answers[0].outcome,
             VerificationOutcome::Refuted
         );
         for bad in [
@@ -137,7 +142,7 @@ mod tests {
             "{}",
             r#"{"answers": [{"finding": "F1", "outcome": "maybe"}]}"#,
         ] {
-            assert!(verified(bad).is_err(), "{bad}");
+            assert!(parse_verifier_answers(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,9 +1,12 @@
-//! Claude Code. The prompt is read from stdin; permissions by flags; the answer held to a schema.
+//! Claude Code. It reads the prompt from stdin, gets its permissions by flags, and answers by a
+//! schema.
 
 use serde_json::json;
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
-use super::{AgentAssignment, AgentRole, Invocation, schema, stream_json, tools};
+use super::cli::{
+    AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
+};
+use super::{AgentAssignment, AgentRole, Invocation, mcp, schema, stream_json};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "claude",
@@ -26,7 +29,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--resume",
         ],
     }],
-    money_flag: Some("--max-budget-usd"),
+    budget_flag: Some("--max-budget-usd"),
     files: &[".claude/.credentials.json"],
     variables: &[
         "ANTHROPIC_API_KEY",
@@ -34,21 +37,21 @@ pub(super) const CLI: AgentCli = AgentCli {
         "ANTHROPIC_BASE_URL",
         "CLAUDE_CODE_OAUTH_TOKEN",
     ],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &[
         "api.anthropic.com",
         "console.anthropic.com",
         "platform.claude.com",
     ],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: false,
     invocation,
     events: stream_json::events,
 };
 
-/// What a builder may run where nothing of ours holds it.
+/// Commands that a builder may run without our sandbox.
 const GIT_ONLY: &[&str] = &[
     "Bash(git status:*)",
     "Bash(git diff:*)",
@@ -57,43 +60,43 @@ const GIT_ONLY: &[&str] = &[
 ];
 
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let judges = judges(assignment);
-    let confined = confined(assignment);
+    let judges = is_judge(assignment);
+    let confined = is_sandboxed(assignment);
     let mode = if judges { "dontAsk" } else { "acceptEdits" };
     let tools = if confined {
         "Read,Grep,Glob,Bash"
     } else {
         "Read,Grep,Glob"
     };
-    let ours = tools::list_in_file(assignment, json!({}));
-    let args = ArgsBuilder::of(&["-p", "--output-format", "stream-json", "--verbose"])
-        // Neither the person's own settings nor the repository's steer it, nor their servers.
-        .and(&["--setting-sources", "", "--strict-mcp-config"])
-        .with("--mcp-config", ours.as_ref().map(|(path, _)| path))
-        .and(&["--permission-mode", mode])
-        // A reviewer may be asked again in its session; a verifier never is.
-        .when(
+    let ours = mcp::config_file_entry(assignment, json!({}));
+    let args = ArgsBuilder::new(&["-p", "--output-format", "stream-json", "--verbose"])
+        // It must not load settings or MCP servers of the person or the repository.
+        .args(&["--setting-sources", "", "--strict-mcp-config"])
+        .flag("--mcp-config", ours.as_ref().map(|(path, _)| path))
+        .args(&["--permission-mode", mode])
+        // A reviewer's session may be resumed, a verifier's never is.
+        .args_if(
             assignment.role == AgentRole::Verify,
             &["--no-session-persistence"],
         )
-        .when(judges, &["--tools", tools])
-        .with("--model", assignment.model.as_ref())
-        .with(
+        .args_if(judges, &["--tools", tools])
+        .flag("--model", assignment.model.as_ref())
+        .flag(
             "--resume",
             assignment.session.as_ref().map(|session| &session.id),
         )
-        .with(
+        .flag(
             "--json-schema",
-            Some(schema::of(assignment.role).to_string()),
+            Some(schema::answer_schema(assignment.role).to_string()),
         )
-        .with("--add-dir", assignment.result_file.parent())
-        .when(judges, &["--allowedTools", "Read", "Grep", "Glob"])
-        .when(judges && confined, &["Bash"])
-        .when(!judges, &["--allowedTools"])
-        .when(!judges && confined, &["Bash"])
-        .when(!judges && !confined, GIT_ONLY)
-        .when(ours.is_some(), &["mcp__countersign__*"]);
-    let mut env = variables(&[
+        .flag("--add-dir", assignment.result_file.parent())
+        .args_if(judges, &["--allowedTools", "Read", "Grep", "Glob"])
+        .args_if(judges && confined, &["Bash"])
+        .args_if(!judges, &["--allowedTools"])
+        .args_if(!judges && confined, &["Bash"])
+        .args_if(!judges && !confined, GIT_ONLY)
+        .args_if(ours.is_some(), &["mcp__countersign__*"]);
+    let mut env = to_environment(&[
         ("DISABLE_AUTOUPDATER", "1"),
         ("DISABLE_ERROR_REPORTING", "1"),
         ("DISABLE_BUG_COMMAND", "1"),

@@ -1,84 +1,85 @@
-//! A command line agent that we know: its facts, and the adapter made of them.
+//! Describes a known agent CLI, and adapts it.
 //!
-//! Each known CLI is a constant: what it is called, what it needs, how it is started for a role,
-//! and how its output is read. Both are plain functions, so an adapter has no code of its own.
+//! Each known CLI is a constant: its names, its requirements, a function for its arguments and one
+//! that parses its output. So a CLI needs no adapter type of its own.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::equipped::in_environment;
-use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, Invocation, trouble};
+use super::configured::hosts_in_environment;
+use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class};
 use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 
-/// For CLIs that take no prompt but in their arguments, which anybody on the machine can read.
+/// Prompt for CLIs that take it only as an argument. It points to the brief, because every user of
+/// the machine can read arguments.
 pub(super) const READ_THE_BRIEF: &str = "Your task is in the file named in the environment variable COUNTERSIGN_BRIEF_FILE. Read it and do what it says.";
-/// What is known about one CLI.
+/// Facts about one CLI.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentCli {
-    /// As it is named on our command line.
+    /// Name on our command line.
     pub name: &'static str,
-    /// As its makers call it.
+    /// Name that its makers use.
     pub title: &'static str,
     pub program: &'static str,
     pub install: &'static str,
     pub log_in: &'static str,
-    /// What it must still have; found out before anything starts.
+    /// Flags that its help must contain; checked before anything starts.
     pub probes: &'static [HelpProbe],
-    /// The flag that takes what a run may cost in dollars, where there may be one.
-    pub money_flag: Option<&'static str>,
-    /// Files below the person's home that it needs in its own.
+    /// Flag for the maximum cost of a run in dollars, if some versions have one.
+    pub budget_flag: Option<&'static str>,
+    /// Files below the person's home directory that it needs in its own.
     pub files: &'static [&'static str],
-    /// Variables that it is passed, where they are set.
+    /// Environment variables that are passed to it, if they are set.
     pub variables: &'static [&'static str],
-    /// Hosts that it works with: its providers, and where it renews its login.
+    /// Hosts of its providers and of its login.
     pub hosts: &'static [&'static str],
-    /// The exit code by which it says that nobody is logged in.
-    pub barred_exit: Option<i32>,
+    /// Exit code that means a missing login.
+    pub action_required_exit: Option<i32>,
     pub resumes: bool,
     pub sums_over_session: bool,
     pub invocation: fn(&CliAgent, &AgentAssignment) -> Invocation,
-    /// Reads what it spent from a file that it leaves, where its output does not say so.
-    pub accounts: Option<fn(&str) -> Option<AgentEvent>>,
-    /// What it leaves for itself where it works, and that is no part of the work.
-    pub litter: &'static [&'static str],
+    /// Parses its usage file, if its output does not contain the usage.
+    pub parse_usage_file: Option<fn(&str) -> Option<AgentEvent>>,
+    /// Names of files that it leaves in its working directory and that are not part of the work.
+    pub leftover_names: &'static [&'static str],
     pub events: fn(&str) -> Option<Vec<AgentEvent>>,
 }
 
-/// Words that a help text must have.
+/// Flags that a help text must contain.
 #[derive(Clone, Copy, Debug)]
 pub struct HelpProbe {
     pub args: &'static [&'static str],
     pub flags: &'static [&'static str],
 }
 
-/// A known CLI as it is installed and wanted here.
+/// A known CLI as it is installed and configured here.
 #[derive(Clone)]
 pub struct CliAgent {
-    /// The person's own name for it, or the CLI's.
+    /// Name that the person gave it, or the CLI's name.
     pub name: String,
     pub cli: &'static AgentCli,
     pub program: PathBuf,
-    /// Put before our own arguments: a sub-command, or a script for an interpreter.
+    /// Arguments before our own: a sub-command, or a script for an interpreter.
     pub before: Vec<OsString>,
-    /// Put after them.
+    /// Arguments after our own.
     pub extra: Vec<OsString>,
-    /// What is passed on to it.
+    /// Environment variables that are passed to it.
     pub env: Vec<(OsString, OsString)>,
     pub credentials: Vec<(PathBuf, PathBuf)>,
-    /// Where the program's own files are.
+    /// Paths of the program's own files.
     pub reads: Vec<PathBuf>,
-    /// Where it may connect to, as the person says; instead of what is known of the CLI.
+    /// Hosts that the person configured, instead of the CLI's known ones.
     pub hosts: Option<Vec<Destination>>,
-    /// Whether its help has the flag for what a run may cost.
-    pub minds_money: bool,
+    /// Whether its help has the flag for the maximum cost of a run.
+    pub has_budget_flag: bool,
 }
 
-/// What it is passed may be secret.
+/// Leaves out the environment, which may contain secrets.
 impl fmt::Debug for CliAgent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Native")
+        out.debug_struct("CliAgent")
             .field("name", &self.name)
             .field("program", &self.program)
             .finish_non_exhaustive()
@@ -86,26 +87,27 @@ impl fmt::Debug for CliAgent {
 }
 
 impl CliAgent {
-    /// The words that keep it to what it may cost. What a person says about it themselves stands.
-    fn money(&self, assignment: &AgentAssignment) -> Vec<OsString> {
-        let Some(flag) = self.cli.money_flag.filter(|_| self.minds_money) else {
+    /// Returns the arguments that limit the cost. If the person's own arguments set the flag, they
+    /// take precedence.
+    fn budget_args(&self, assignment: &AgentAssignment) -> Vec<OsString> {
+        let Some(flag) = self.cli.budget_flag.filter(|_| self.has_budget_flag) else {
             return Vec::new();
         };
-        let said = self.extra.iter().any(|word| word == flag);
-        let most = assignment.usd_micros_max.filter(|_| !said);
+        let already_set = self.extra.iter().any(|word| word == flag);
+        let most = assignment.usd_micros_max.filter(|_| !already_set);
         most.map_or_else(Vec::new, |micros| {
             let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
             vec![flag.into(), dollars.into()]
         })
     }
 
-    pub(super) fn is_given(&self, variable: &str) -> bool {
+    pub(super) fn has_variable(&self, variable: &str) -> bool {
         self.env.iter().any(|(name, _)| name == variable)
     }
 
-    pub(super) fn given(&self, variable: &str) -> Option<&OsString> {
-        let found = self.env.iter().find(|(name, _)| name == variable);
-        found.map(|(_, value)| value)
+    pub(super) fn variable(&self, variable: &str) -> Option<&OsString> {
+        let pair = self.env.iter().find(|(name, _)| name == variable);
+        pair.map(|(_, value)| value)
     }
 }
 
@@ -120,7 +122,7 @@ impl Adapter for CliAgent {
 
     fn invocation(&self, assignment: &AgentAssignment) -> Invocation {
         let own = (self.cli.invocation)(self, assignment);
-        let money = self.money(assignment);
+        let money = self.budget_args(assignment);
         let args = [self.before.clone(), money, own.args, self.extra.clone()].concat();
         let mut env: Vec<(OsString, OsString)> = QUIET
             .iter()
@@ -136,19 +138,19 @@ impl Adapter for CliAgent {
         }
     }
 
-    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
+    fn parse_line(&self, line: &str) -> Option<Vec<AgentEvent>> {
         (self.cli.events)(line)
     }
 
-    /// Errors that a CLI gives outside of its format end up on stderr.
-    fn ended(&self, exit: ProcessExit, complaint: &str) -> Option<AgentEvent> {
+    /// Errors that a CLI reports outside of its format are on stderr.
+    fn event_on_exit(&self, exit: ProcessExit, complaint: &str) -> Option<AgentEvent> {
         let message = complaint.trim();
         let code = match exit {
             ProcessExit::Code(code) if code != 0 => code,
-            // Some try again without end where there is no quota, and say so.
+            // Without quota, some CLIs retry forever and print that.
             ProcessExit::IdleLimit => {
-                let found = trouble::of(message);
-                return matches!(found, AgentEvent::OutOfQuota { .. }).then_some(found);
+                let event = error_class::classify_error(message);
+                return matches!(event, AgentEvent::OutOfQuota { .. }).then_some(event);
             }
             ProcessExit::Code(_)
             | ProcessExit::Signal(_)
@@ -159,54 +161,55 @@ impl Adapter for CliAgent {
                 return None;
             }
         };
-        if self.cli.barred_exit == Some(code) {
-            return Some(AgentEvent::Barred {
+        if self.cli.action_required_exit == Some(code) {
+            return Some(AgentEvent::ActionRequired {
                 message: message.to_owned(),
             });
         }
-        (!message.is_empty()).then(|| trouble::of(message))
+        (!message.is_empty()).then(|| error_class::classify_error(message))
     }
 
-    fn accounts(&self, text: &str) -> Option<AgentEvent> {
-        (self.cli.accounts?)(text)
+    fn parse_usage_file(&self, text: &str) -> Option<AgentEvent> {
+        (self.cli.parse_usage_file?)(text)
     }
 
-    fn litter(&self) -> &'static [&'static str] {
-        self.cli.litter
+    fn leftover_names(&self) -> &'static [&'static str] {
+        self.cli.leftover_names
     }
 
-    fn resumes(&self) -> bool {
+    fn can_resume(&self) -> bool {
         self.cli.resumes
     }
 
-    fn sums_over_session(&self) -> bool {
+    fn reports_session_totals(&self) -> bool {
         self.cli.sums_over_session
     }
 
-    fn cure(&self) -> String {
+    fn login_hint(&self) -> String {
         self.cli.log_in.to_owned()
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn readable_paths(&self) -> Vec<PathBuf> {
         self.reads.clone()
     }
 
-    /// The CLI's own or the person's, and those of base URLs that the person has set.
+    /// Returns the hosts of the CLI or of the person's configuration, plus those of base URLs that
+    /// the person set.
     fn hosts(&self) -> Option<Vec<Destination>> {
-        let known = || {
+        let cli_hosts = || {
             let parsed = self.cli.hosts.iter().filter_map(|host| host.parse().ok());
-            let regional = self.given("GOOGLE_CLOUD_LOCATION");
+            let regional = self.variable("GOOGLE_CLOUD_LOCATION");
             let regional = regional.and_then(|location| {
                 let host = format!("{}-aiplatform.googleapis.com", location.to_str()?);
                 host.parse().ok()
             });
             parsed.chain(regional).collect()
         };
-        let mut all: Vec<Destination> = self.hosts.clone().unwrap_or_else(known);
-        all.extend(in_environment(&self.env));
+        let mut all: Vec<Destination> = self.hosts.clone().unwrap_or_else(cli_hosts);
+        all.extend(hosts_in_environment(&self.env));
         let words = self.before.iter().chain(&self.extra);
         let words = words.filter_map(|word| word.to_str());
-        all.extend(words.flat_map(hosts::in_text));
+        all.extend(words.flat_map(hosts::hosts_in_text));
         all.sort();
         all.dedup();
         Some(all)
@@ -217,8 +220,8 @@ impl Adapter for CliAgent {
     }
 }
 
-/// What makes any of them talk less to the outside; and times of day are told in UTC, so that they
-/// can be read.
+/// Variables that reduce telemetry of any CLI. With UTC, a time of day in a quota message can be
+/// parsed.
 const QUIET: &[(&str, &str)] = &[
     ("TZ", "UTC"),
     ("NO_COLOR", "1"),
@@ -226,35 +229,36 @@ const QUIET: &[(&str, &str)] = &[
     ("DISABLE_TELEMETRY", "1"),
 ];
 
-/// Whether our own sandbox holds this run, so that the CLI's own must be off, and may.
-pub(super) fn confined(assignment: &AgentAssignment) -> bool {
-    assignment.confinement.is_some()
+/// Returns whether the run is in our sandbox. The CLI's own sandbox then must be off, and may
+/// safely be.
+pub(super) fn is_sandboxed(assignment: &AgentAssignment) -> bool {
+    assignment.sandbox.is_some()
 }
 
-pub(super) fn judges(assignment: &AgentAssignment) -> bool {
+pub(super) fn is_judge(assignment: &AgentAssignment) -> bool {
     assignment.role != AgentRole::Build
 }
 
-/// Arguments as they come together.
+/// Builds a list of arguments.
 #[derive(Default)]
 pub(super) struct ArgsBuilder(Vec<OsString>);
 
 impl ArgsBuilder {
-    pub fn of(words: &[&str]) -> Self {
+    pub fn new(words: &[&str]) -> Self {
         Self(words.iter().map(OsString::from).collect())
     }
 
-    pub fn and(mut self, words: &[&str]) -> Self {
+    pub fn args(mut self, words: &[&str]) -> Self {
         self.0.extend(words.iter().map(OsString::from));
         self
     }
 
-    pub fn when(self, holds: bool, words: &[&str]) -> Self {
-        if holds { self.and(words) } else { self }
+    pub fn args_if(self, holds: bool, words: &[&str]) -> Self {
+        if holds { self.args(words) } else { self }
     }
 
-    /// A flag with its value, where there is one.
-    pub fn with(mut self, flag: &str, value: Option<impl Into<OsString>>) -> Self {
+    /// Adds a flag with its value, if there is a value.
+    pub fn flag(mut self, flag: &str, value: Option<impl Into<OsString>>) -> Self {
         if let Some(value) = value {
             self.0.push(flag.into());
             self.0.push(value.into());
@@ -267,8 +271,8 @@ impl ArgsBuilder {
     }
 }
 
-/// Variables as they come together.
-pub(super) fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+/// Converts pairs to environment variables.
+pub(super) fn to_environment(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     let own = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
     pairs.iter().map(own).collect()
 }

@@ -1,14 +1,14 @@
-//! Codex. The prompt is read from stdin; its sandbox is off inside ours and on otherwise; the answer
-//! is held to a schema and put into the result file.
+//! Codex. It reads the prompt from stdin, answers by a schema and writes the answer to the result
+//! file. Its own sandbox is off inside ours and on otherwise.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges};
-use super::stream_json::{number, object, text, used};
-use super::tools::{McpEndpoint, SERVER, TOKEN};
-use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, schema, trouble};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed};
+use super::mcp::{McpEndpoint, SERVER, TOKEN};
+use super::stream_json::{number, object, text, tool_event};
+use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, error_class, schema};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "codex",
@@ -30,20 +30,20 @@ pub(super) const CLI: AgentCli = AgentCli {
             "resume",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".codex/auth.json"],
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: true,
     invocation,
     events,
 };
 
-/// What it would fetch or send besides the model's own traffic.
+/// Settings that turn off traffic other than the model's.
 const SETTINGS: &[&str] = &[
     "-c",
     "check_for_update_on_startup=false",
@@ -54,9 +54,9 @@ const SETTINGS: &[&str] = &[
 ];
 
 fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let judges = judges(assignment);
-    let sandbox = match (confined(assignment), judges) {
-        // Its own does not start inside ours.
+    let judges = is_judge(assignment);
+    let sandbox = match (is_sandboxed(assignment), judges) {
+        // Its own sandbox does not start inside ours.
         (true, _) => "danger-full-access",
         (false, true) => "read-only",
         (false, false) => "workspace-write",
@@ -66,22 +66,22 @@ fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
         .session
         .as_ref()
         .map(|session| session.id.as_str());
-    let args = ArgsBuilder::of(&["exec", "--json", "--skip-git-repo-check", "-s", sandbox])
-        .with("-C", Some(&assignment.dir))
-        .and(SETTINGS)
-        .with("-c", assignment.tools.as_ref().map(server))
-        // A reviewer may be asked again in its session; a verifier never is.
-        .when(assignment.role == AgentRole::Verify, &["--ephemeral"])
-        .when(judges, &["--ignore-user-config", "--ignore-rules"])
-        .with("--model", assignment.model.as_ref())
-        .with("--output-schema", Some(&schema_file))
-        .with("--output-last-message", Some(&assignment.result_file))
-        .with("resume", session)
-        .and(&["-"]);
+    let args = ArgsBuilder::new(&["exec", "--json", "--skip-git-repo-check", "-s", sandbox])
+        .flag("-C", Some(&assignment.dir))
+        .args(SETTINGS)
+        .flag("-c", assignment.mcp_endpoint.as_ref().map(server_setting))
+        // A reviewer's session may be resumed, a verifier's never is.
+        .args_if(assignment.role == AgentRole::Verify, &["--ephemeral"])
+        .args_if(judges, &["--ignore-user-config", "--ignore-rules"])
+        .flag("--model", assignment.model.as_ref())
+        .flag("--output-schema", Some(&schema_file))
+        .flag("--output-last-message", Some(&assignment.result_file))
+        .flag("resume", session)
+        .args(&["-"]);
     let home: PathBuf = assignment.home.join(".codex");
     let mut env = vec![("CODEX_HOME".into(), home.clone().into())];
-    // A key in the environment is read under this name only.
-    if let Some(key) = me.given("OPENAI_API_KEY") {
+    // It reads a key from the environment only under this name.
+    if let Some(key) = me.variable("OPENAI_API_KEY") {
         env.push(("CODEX_API_KEY".into(), key.clone()));
     }
     Invocation {
@@ -89,16 +89,20 @@ fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
         env,
         stdin: assignment.brief.clone().into_bytes(),
         files: vec![
-            (schema_file, schema::of(assignment.role).to_string()),
-            // It wants its home to be there.
+            (
+                schema_file,
+                schema::answer_schema(assignment.role).to_string(),
+            ),
+            // It requires its home directory to exist.
             (home.join("config.toml"), String::new()),
         ],
         ..Invocation::default()
     }
 }
 
-/// Our server, as a setting: it reads the token from the variable, and asks nobody before it calls.
-fn server(tools: &McpEndpoint) -> String {
+/// Returns the setting for our MCP server: it reads the token from the variable and calls tools
+/// without asking.
+fn server_setting(tools: &McpEndpoint) -> String {
     let url = Value::from(tools.url.as_str());
     format!(
         "mcp_servers.{SERVER}={{url={url},bearer_token_env_var=\"{TOKEN}\",default_tools_approval_mode=\"approve\"}}"
@@ -112,29 +116,30 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
             session: text(&value, "/thread_id"),
             model: None,
         }],
-        "item.started" => begun(&value["item"]).into_iter().collect(),
-        "item.completed" => done(&value["item"]).into_iter().collect(),
+        "item.started" => item_started(&value["item"]).into_iter().collect(),
+        "item.completed" => item_completed(&value["item"]).into_iter().collect(),
         "turn.completed" => vec![AgentEvent::Spent {
             usage: usage(&value),
             model: None,
         }],
-        "turn.failed" => failed(text(&value, "/error/message")),
-        "error" => failed(text(&value, "/message")),
+        "turn.failed" => failure_events(text(&value, "/error/message")),
+        "error" => failure_events(text(&value, "/message")),
         _ => Vec::new(),
     })
 }
 
-fn begun(item: &Value) -> Option<AgentEvent> {
+fn item_started(item: &Value) -> Option<AgentEvent> {
     match item["type"].as_str()? {
-        "command_execution" => Some(used(Some("shell".to_owned()), item.get("command"))),
-        "mcp_tool_call" => Some(used(text(item, "/tool"), item.get("arguments"))),
-        "web_search" => Some(used(Some("web search".to_owned()), item.get("query"))),
+        "command_execution" => Some(tool_event(Some("shell".to_owned()), item.get("command"))),
+        "mcp_tool_call" => Some(tool_event(text(item, "/tool"), item.get("arguments"))),
+        "web_search" => Some(tool_event(Some("web search".to_owned()), item.get("query"))),
         _ => None,
     }
 }
 
-/// Changes to files are told once they are made; an error that is an item is only a warning.
-fn done(item: &Value) -> Option<AgentEvent> {
+/// Parses a completed item. File changes are reported when they are done; an `error` item is only
+/// a warning.
+fn item_completed(item: &Value) -> Option<AgentEvent> {
     match item["type"].as_str()? {
         "agent_message" => Some(AgentEvent::Answered {
             text: text(item, "/text")?,
@@ -144,7 +149,7 @@ fn done(item: &Value) -> Option<AgentEvent> {
                 .filter_map(|change| change["path"].as_str())
                 .collect();
             let all = Value::String(paths.join(", "));
-            Some(used(Some("edit".to_owned()), Some(&all)))
+            Some(tool_event(Some("edit".to_owned()), Some(&all)))
         }
         "error" => Some(AgentEvent::Said {
             text: text(item, "/message")?,
@@ -153,9 +158,9 @@ fn done(item: &Value) -> Option<AgentEvent> {
     }
 }
 
-fn failed(message: Option<String>) -> Vec<AgentEvent> {
+fn failure_events(message: Option<String>) -> Vec<AgentEvent> {
     message
-        .map(|message| trouble::of(&message))
+        .map(|message| error_class::classify_error(&message))
         .into_iter()
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Any command as an agent: contract version 2, see docs/agents.md.
+//! Runs any command as an agent, by contract version 2 (docs/agents.md).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::event::ContractUsage;
 use super::quota::QuotaReset;
 use super::{Adapter, AgentAssignment, AgentEvent, Invocation};
 
-/// A program that speaks the contract.
+/// A program that implements the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandAgent {
     pub program: OsString,
@@ -17,10 +17,10 @@ pub struct CommandAgent {
 }
 
 impl CommandAgent {
-    /// From one line, as a person writes it: words, quotes and backslashes, and
-    /// none of a shell's other powers.
+    /// Parses a command line with words, quotes and backslashes, and without any other shell
+    /// feature.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let mut words = words(line)?.into_iter().map(OsString::from);
+        let mut words = split_words(line)?.into_iter().map(OsString::from);
         let program = words.next().ok_or("the command of an agent is empty")?;
         Ok(Self {
             program,
@@ -31,7 +31,7 @@ impl CommandAgent {
 
 impl Adapter for CommandAgent {
     fn name(&self) -> &str {
-        // Where it lies is for the log; people know it by its name.
+        // People know it by its file name; the directory is for the log.
         let file = Path::new(&self.program).file_name();
         file.and_then(OsStr::to_str).unwrap_or("command")
     }
@@ -45,18 +45,19 @@ impl Adapter for CommandAgent {
         }
     }
 
-    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
-        event(line).map(|event| vec![event])
+    fn parse_line(&self, line: &str) -> Option<Vec<AgentEvent>> {
+        parse_event(line).map(|event| vec![event])
     }
 
-    /// A script that an interpreter is given is as much a part of the agent as the interpreter.
-    fn reads(&self) -> Vec<PathBuf> {
+    /// Returns absolute paths among the arguments: a script is as much part of the agent as its
+    /// interpreter.
+    fn readable_paths(&self) -> Vec<PathBuf> {
         let words = self.args.iter().map(PathBuf::from);
         words.filter(|path| path.is_absolute()).collect()
     }
 }
 
-/// A line of stdout that is an object with the key `event`.
+/// An event line on stdout: an object with the key `event`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum ContractEvent {
@@ -81,17 +82,17 @@ enum ContractEvent {
     },
 }
 
-/// Any other line is text, and may be part of the result.
-pub(super) fn event(line: &str) -> Option<AgentEvent> {
+/// Parses an event line. Any other line is text and may be part of the result.
+pub(super) fn parse_event(line: &str) -> Option<AgentEvent> {
     if !line.starts_with('{') {
         return None;
     }
     Some(match serde_json::from_str(line).ok()? {
         ContractEvent::Start { session, model } => AgentEvent::Started { session, model },
         ContractEvent::Say { text } => AgentEvent::Said { text },
-        ContractEvent::Tool { name, detail } => AgentEvent::Used { tool: name, detail },
-        ContractEvent::Usage(told) => {
-            let (usage, model) = told.read();
+        ContractEvent::Tool { name, detail } => AgentEvent::ToolUsed { tool: name, detail },
+        ContractEvent::Usage(reported) => {
+            let (usage, model) = reported.into_usage();
             AgentEvent::Spent { usage, model }
         }
         ContractEvent::Quota { until } => AgentEvent::OutOfQuota {
@@ -101,7 +102,7 @@ pub(super) fn event(line: &str) -> Option<AgentEvent> {
     })
 }
 
-fn words(line: &str) -> Result<Vec<String>, String> {
+fn split_words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -151,14 +152,14 @@ mod tests {
 
     #[test]
     fn only_objects_with_an_event_are_events() {
-        let said = event(r#"{"event":"say","text":"hello"}"#);
+        let said = parse_event(r#"{"event":"say","text":"hello"}"#);
         assert_eq!(
             said,
             Some(AgentEvent::Said {
                 text: "hello".into()
             })
         );
-        let spent = event(r#"{"event":"usage","usd":0.5,"tokens_in":10}"#);
+        let spent = parse_event(r#"{"event":"usage","usd":0.5,"tokens_in":10}"#);
         let usage = AgentUsage {
             usd_micros: Some(500_000),
             tokens_in: Some(10),
@@ -172,7 +173,7 @@ mod tests {
             r#"{"event":"unheard-of"}"#,
             "",
         ] {
-            assert_eq!(event(text), None, "{text}");
+            assert_eq!(parse_event(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What every agent is given, whatever it is: contract version 2, see docs/agents.md.
+//! Provides the directories, files and variables that every agent gets: contract version 2
+//! (docs/agents.md).
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,33 +8,33 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{AgentAssignment, Error, Invocation};
-use crate::own_home;
-use crate::private;
+use crate::agent_home;
+use crate::private_files;
 use crate::redact::Redactor;
 
-/// The version of what an agent is given and may answer.
+/// Version of the contract between Countersign and agents.
 pub const CONTRACT: &str = "2";
 
-/// How much of a result file is read.
+/// Maximum size of a result file that is read.
 const RESULT_MAX: usize = 16 << 20;
 
-/// The brief's place, for agents that read it from a file.
+/// Returns the path of the brief, for agents that read it from a file.
 pub fn brief_file(assignment: &AgentAssignment) -> PathBuf {
     assignment.scratch.join("brief.md")
 }
 
-/// Where a judge finds the change as one diff: beside its checkout.
+/// Returns the path of the change as one diff, next to the checkout.
 pub fn diff_file(change: &Path) -> PathBuf {
     change.with_extension("diff")
 }
 
-/// Where an agent may leave what it spent, if it wants a file for it.
-pub(super) fn accounts_file(assignment: &AgentAssignment) -> PathBuf {
+/// Returns the path of the usage file, for agents that write one.
+pub(super) fn usage_file(assignment: &AgentAssignment) -> PathBuf {
     assignment.scratch.join("accounts.json")
 }
 
-/// Directories that must be there, and answers that must not: those of an
-/// earlier attempt would be taken for this one's.
+/// Creates the directories and files of a run, and removes answers of an earlier attempt, which
+/// would be taken for this run's.
 pub(super) fn prepare(assignment: &AgentAssignment, invocation: &Invocation) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -48,9 +49,9 @@ pub(super) fn prepare(assignment: &AgentAssignment, invocation: &Invocation) -> 
         &assignment.scratch.join("tmp"),
         &parent.to_owned(),
     ] {
-        private::make_dir(dir).map_err(failed(dir))?;
+        private_files::make_dir(dir).map_err(failed(dir))?;
     }
-    for answer in [&assignment.result_file, &accounts_file(assignment)] {
+    for answer in [&assignment.result_file, &usage_file(assignment)] {
         match fs::remove_file(answer) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(answer)(error));
@@ -60,20 +61,21 @@ pub(super) fn prepare(assignment: &AgentAssignment, invocation: &Invocation) -> 
     }
     let brief = (brief_file(assignment), assignment.brief.clone());
     for (path, text) in invocation.files.iter().chain([&brief]) {
-        // Both were the agent's own, if it was started here before.
+        // An earlier run of the agent could write in both directories, so their content is
+        // untrusted.
         let own = [&assignment.home, &assignment.scratch];
         let own = own.into_iter().find(|dir| path.starts_with(dir));
         let own = own.unwrap_or(&assignment.scratch);
-        own_home::write(own, path, text).map_err(failed(path))?;
+        agent_home::write(own, path, text).map_err(failed(path))?;
     }
     Ok(())
 }
 
-/// The environment of contract version 2.
+/// Returns the environment of contract version 2.
 pub(super) fn environment(assignment: &AgentAssignment) -> Vec<(OsString, OsString)> {
     let mut env = assignment.env.clone();
     let mut set = |name: &str, value: OsString| {
-        env.retain(|(known, _)| known != name);
+        env.retain(|(existing, _)| existing != name);
         env.push((name.into(), value));
     };
     let facts = &assignment.facts;
@@ -103,7 +105,7 @@ pub(super) fn environment(assignment: &AgentAssignment) -> Vec<(OsString, OsStri
     }
     if let Some(change) = &assignment.change {
         set("COUNTERSIGN_CHANGE", change.into());
-        // Beside the change git finds no repository of somebody else's further up.
+        // Outside of the checkout, git must not find a foreign repository in a parent directory.
         if let Some(above) = change.parent().and_then(Path::parent) {
             set("GIT_CEILING_DIRECTORIES", above.into());
         }
@@ -114,24 +116,24 @@ pub(super) fn environment(assignment: &AgentAssignment) -> Vec<(OsString, OsStri
     env
 }
 
-/// Those of the names that are not there.
-pub(super) fn absent(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+/// Returns the paths of the names that do not exist yet.
+pub(super) fn missing_names(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
     let paths = names.iter().map(|name| dir.join(name));
     paths
         .filter(|path| path.symlink_metadata().is_err())
         .collect()
 }
 
-/// Removes what has come since, links as links.
-pub(super) fn sweep(paths: &[PathBuf]) -> Result<(), Error> {
+/// Removes the paths that exist now. It removes links without following them.
+pub(super) fn remove_leftovers(paths: &[PathBuf]) -> Result<(), Error> {
     for path in paths.iter().filter(|path| path.symlink_metadata().is_ok()) {
-        let is_dir = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let removed = if is_dir {
+        let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let result = if is_dir {
             fs::remove_dir_all(path)
         } else {
             fs::remove_file(path)
         };
-        removed.map_err(|source| Error::File {
+        result.map_err(|source| Error::File {
             path: path.clone(),
             source,
         })?;
@@ -139,7 +141,8 @@ pub(super) fn sweep(paths: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A link is not followed: it could lead to a file that only we may read.
+/// Reads a file up to the limit. It does not follow a link, which could lead to a file that only
+/// we may read.
 pub(super) fn read_bounded(path: &Path) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
@@ -154,8 +157,8 @@ pub(super) fn read_bounded(path: &Path) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The answer without secrets; the file that held one is written again without it.
-pub(super) fn without_secrets(
+/// Removes secrets from the answer, and rewrites the result file if it contained one.
+pub(super) fn redact_answer(
     assignment: &AgentAssignment,
     answer: Option<String>,
     redactor: &Redactor,
@@ -163,12 +166,12 @@ pub(super) fn without_secrets(
     let Some(answer) = answer else {
         return Ok(None);
     };
-    close_to_others(&assignment.result_file);
-    let masked = redactor.text(answer.clone());
+    make_private(&assignment.result_file);
+    let masked = redactor.redact_text(answer.clone());
     if masked != answer {
         let path = &assignment.result_file;
         let own = path.parent().unwrap_or(&assignment.scratch);
-        own_home::write(own, path, &masked).map_err(|source| Error::File {
+        agent_home::write(own, path, &masked).map_err(|source| Error::File {
             path: path.clone(),
             source,
         })?;
@@ -176,8 +179,9 @@ pub(super) fn without_secrets(
     Ok(Some(masked))
 }
 
-/// The agent made it under its own umask. A file that has another name elsewhere is not ours alone.
-fn close_to_others(path: &Path) {
+/// Restricts the mode of a file that the agent created under its own umask. A file with another
+/// hard link is left alone, because it may be someone else's.
+fn make_private(path: &Path) {
     let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(nofollow.bits()).unwrap_or_default();
     let opened = fs::OpenOptions::new()
@@ -187,10 +191,10 @@ fn close_to_others(path: &Path) {
     if let Ok(file) = opened
         && file
             .metadata()
-            .is_ok_and(|found| found.is_file() && found.nlink() == 1)
+            .is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
     {
-        // Its directory is closed all the same.
-        let _ = file.set_permissions(fs::Permissions::from_mode(private::FILE_MODE));
+        // If this fails, the mode of its directory still protects it.
+        let _ = file.set_permissions(fs::Permissions::from_mode(private_files::FILE_MODE));
     }
 }
 
@@ -203,10 +207,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("kept")).unwrap();
-        let litter = absent(dir.path(), &["kept", "cache", "link", "nothing"]);
+        let litter = missing_names(dir.path(), &["kept", "cache", "link", "nothing"]);
         fs::create_dir_all(at("cache/deep")).unwrap();
         std::os::unix::fs::symlink(at("kept"), at("link")).unwrap();
-        sweep(&litter).unwrap();
+        remove_leftovers(&litter).unwrap();
         assert!(at("kept").is_dir());
         assert!(!at("cache").exists() && at("link").symlink_metadata().is_err());
     }

@@ -1,11 +1,13 @@
-//! Copilot CLI. The prompt is read from stdin; permissions by flags.
+//! Copilot CLI. It reads the prompt from stdin and gets its permissions by flags.
 
 use serde_json::{Value, json};
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
-use super::contract::accounts_file;
-use super::stream_json::{number, object, text, used};
-use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, tools, trouble};
+use super::cli::{
+    AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
+};
+use super::contract::usage_file;
+use super::stream_json::{number, object, text, tool_event};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class, mcp};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "copilot",
@@ -27,7 +29,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--usage-output-file",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".copilot/config.json"],
     variables: &[
         "COPILOT_GITHUB_TOKEN",
@@ -38,14 +40,14 @@ pub(super) const CLI: AgentCli = AgentCli {
         "COPILOT_MODEL",
         "COPILOT_OFFLINE",
     ],
-    accounts: Some(accounts),
-    litter: &[],
+    parse_usage_file: Some(parse_usage_file),
+    leftover_names: &[],
     hosts: &[
         "api.github.com",
         "*.githubcopilot.com",
         "copilot-proxy.githubusercontent.com",
     ],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: true,
     invocation,
@@ -53,32 +55,32 @@ pub(super) const CLI: AgentCli = AgentCli {
 };
 
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let (judges, confined) = (judges(assignment), confined(assignment));
-    let ours = tools::list_in_file(assignment, json!({"tools": ["*"]}));
-    let args = ArgsBuilder::of(&["--output-format", "json", "--stream", "off"])
-        .and(&[
+    let (judges, confined) = (is_judge(assignment), is_sandboxed(assignment));
+    let ours = mcp::config_file_entry(assignment, json!({"tools": ["*"]}));
+    let args = ArgsBuilder::new(&["--output-format", "json", "--stream", "off"])
+        .args(&[
             "--no-ask-user",
             "--no-auto-update",
             "--no-color",
             "--disable-builtin-mcps",
         ])
-        .and(&["--no-custom-instructions", "--allow-all-tools"])
-        .with(
+        .args(&["--no-custom-instructions", "--allow-all-tools"])
+        .flag(
             "--additional-mcp-config",
             ours.as_ref()
                 .map(|(path, _)| format!("@{}", path.display())),
         )
-        .with("--add-dir", Some(&assignment.scratch))
-        .with("--add-dir", assignment.result_file.parent())
-        .with("--usage-output-file", Some(accounts_file(assignment)))
-        .with("--model", assignment.model.as_ref())
-        .when(judges, &["--deny-tool", "write"])
-        .when(judges && !confined, &["--deny-tool", "shell"]);
+        .flag("--add-dir", Some(&assignment.scratch))
+        .flag("--add-dir", assignment.result_file.parent())
+        .flag("--usage-output-file", Some(usage_file(assignment)))
+        .flag("--model", assignment.model.as_ref())
+        .args_if(judges, &["--deny-tool", "write"])
+        .args_if(judges && !confined, &["--deny-tool", "shell"]);
     let args = match &assignment.session {
-        Some(session) => args.and(&[&format!("--resume={}", session.id)]),
+        Some(session) => args.args(&[&format!("--resume={}", session.id)]),
         None => args,
     };
-    let mut env = variables(&[("COPILOT_AUTO_UPDATE", "false")]);
+    let mut env = to_environment(&[("COPILOT_AUTO_UPDATE", "false")]);
     env.push((
         "COPILOT_HOME".into(),
         assignment.home.join(".copilot").into(),
@@ -98,15 +100,18 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let started = |session, model| AgentEvent::Started { session, model };
     Some(match kind.as_str() {
         "session.tools_updated" => vec![started(None, text(data, "/model"))],
-        "assistant.message" => said(data),
-        "tool.execution_start" => vec![used(text(data, "/toolName"), data.get("arguments"))],
-        "tool.execution_complete" => denied(data).into_iter().collect(),
+        "assistant.message" => message_events(data),
+        "tool.execution_start" => vec![tool_event(text(data, "/toolName"), data.get("arguments"))],
+        "tool.execution_complete" => denied_event(data).into_iter().collect(),
         "session.mcp_server_status_changed" => {
-            let server = tools::state(&data["serverName"], &data["status"], &data["error"]);
+            let server =
+                mcp::connection_event(&data["serverName"], &data["status"], &data["error"]);
             server.into_iter().collect()
         }
-        "session.error" => vec![trouble::of(&text(data, "/message").unwrap_or_default())],
-        // What it spent is in a file that it writes afterwards.
+        "session.error" => vec![error_class::classify_error(
+            &text(data, "/message").unwrap_or_default(),
+        )],
+        // It writes its usage to a file afterwards.
         "result" => vec![
             started(text(&value, "/sessionId"), None),
             AgentEvent::Finished,
@@ -115,21 +120,21 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
     })
 }
 
-fn said(data: &Value) -> Vec<AgentEvent> {
+fn message_events(data: &Value) -> Vec<AgentEvent> {
     let text = text(data, "/content").filter(|text| !text.trim().is_empty());
     text.map(|text| AgentEvent::Answered { text })
         .into_iter()
         .collect()
 }
 
-/// All models of the session together; the one that it used last gives the name.
-fn accounts(written: &str) -> Option<AgentEvent> {
-    let value: Value = serde_json::from_str(written).ok()?;
+/// Sums the usage of all models in the session, and names the last model.
+fn parse_usage_file(file: &str) -> Option<AgentEvent> {
+    let value: Value = serde_json::from_str(file).ok()?;
     let models = value["modelMetrics"].as_object()?;
     let sum = |name: &str| {
         let path = format!("/usage/{name}");
-        let told = models.values().filter_map(|model| number(model, &path));
-        told.reduce(u64::saturating_add)
+        let counts = models.values().filter_map(|model| number(model, &path));
+        counts.reduce(u64::saturating_add)
     };
     Some(AgentEvent::Spent {
         usage: AgentUsage {
@@ -142,8 +147,8 @@ fn accounts(written: &str) -> Option<AgentEvent> {
     })
 }
 
-/// Which rule it was is told in the message, between backquotes.
-fn denied(data: &Value) -> Option<AgentEvent> {
+/// Parses a denial. The message contains the rule between backquotes.
+fn denied_event(data: &Value) -> Option<AgentEvent> {
     let message = text(data, "/error/message")?;
     let rule = message.split('`').nth(1).unwrap_or_default().to_owned();
     (data["error"]["code"] == "denied").then_some(AgentEvent::Denied { tool: rule })
@@ -158,7 +163,7 @@ mod tests {
         let one = r#"{"usage": {"inputTokens": 4000, "outputTokens": 200, "cacheReadTokens": 10}}"#;
         let written =
             format!(r#"{{"modelMetrics": {{"a": {one}, "b": {one}}}, "currentModel": "b"}}"#);
-        let Some(AgentEvent::Spent { usage, model }) = accounts(&written) else {
+        let Some(AgentEvent::Spent { usage, model }) = parse_usage_file(&written) else {
             panic!("not understood")
         };
         assert_eq!((usage.tokens_in, usage.tokens_out), (Some(8000), Some(400)));
@@ -166,6 +171,6 @@ mod tests {
             (usage.tokens_cached, model.as_deref()),
             (Some(20), Some("b"))
         );
-        assert_eq!(accounts("no JSON"), None);
+        assert_eq!(parse_usage_file("no JSON"), None);
     }
 }

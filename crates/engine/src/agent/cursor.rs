@@ -1,10 +1,10 @@
-//! Cursor's CLI, from its documentation only: it was never run by us. It takes its prompt in the
-//! arguments, so that says where the brief is.
+//! Cursor's CLI, written from its documentation: we have never run it. It takes the prompt as an
+//! argument, so the prompt only points to the brief.
 
 use serde_json::Value;
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, READ_THE_BRIEF, judges};
-use super::stream_json::{self, object, used};
+use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, READ_THE_BRIEF, is_judge};
+use super::stream_json::{self, object, tool_event};
 use super::{AgentAssignment, AgentEvent, Invocation};
 
 pub(super) const CLI: AgentCli = AgentCli {
@@ -17,13 +17,13 @@ pub(super) const CLI: AgentCli = AgentCli {
         args: &["--help"],
         flags: &["--print", "--output-format", "--force", "--resume"],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".config/cursor/auth.json", ".cursor/cli-config.json"],
     variables: &["CURSOR_API_KEY"],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &["*.cursor.sh"],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: false,
     invocation,
@@ -31,36 +31,38 @@ pub(super) const CLI: AgentCli = AgentCli {
 };
 
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let args = ArgsBuilder::of(&["-p", "--output-format", "stream-json", "--trust"])
-        .with("--workspace", Some(&assignment.dir))
-        .when(judges(assignment), &["--mode", "plan"])
-        .when(!judges(assignment), &["--force"])
-        .with("--model", assignment.model.as_ref())
-        .with(
+    let args = ArgsBuilder::new(&["-p", "--output-format", "stream-json", "--trust"])
+        .flag("--workspace", Some(&assignment.dir))
+        .args_if(is_judge(assignment), &["--mode", "plan"])
+        .args_if(!is_judge(assignment), &["--force"])
+        .flag("--model", assignment.model.as_ref())
+        .flag(
             "--resume",
             assignment.session.as_ref().map(|session| &session.id),
         )
-        .and(&[READ_THE_BRIEF]);
+        .args(&[READ_THE_BRIEF]);
     Invocation {
         args: args.build(),
         ..Invocation::default()
     }
 }
 
-/// Claude Code's format, but for the tools.
+/// Parses a line: Claude Code's format, except for tool calls.
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     match object(line) {
-        Some((kind, value)) if kind == "tool_call" => Some(tool(&value).into_iter().collect()),
+        Some((kind, value)) if kind == "tool_call" => {
+            Some(read_tool_call(&value).into_iter().collect())
+        }
         Some(_) | None => stream_json::events(line),
     }
 }
 
-/// `{"tool_call": {"readToolCall": {"args": {…}}}}`
-fn tool(value: &Value) -> Option<AgentEvent> {
+/// Parses `{"tool_call": {"readToolCall": {"args": {…}}}}`.
+fn read_tool_call(value: &Value) -> Option<AgentEvent> {
     if value["subtype"] != "started" {
         return None;
     }
     let (name, call) = value["tool_call"].as_object()?.iter().next()?;
     let name = name.strip_suffix("ToolCall").unwrap_or(name);
-    Some(used(Some(name.to_owned()), call.get("args")))
+    Some(tool_event(Some(name.to_owned()), call.get("args")))
 }

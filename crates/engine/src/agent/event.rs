@@ -1,77 +1,77 @@
-//! What agents say, in one form for all of them.
+//! Events of agents, in one form for all of them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::quota::QuotaReset;
 
-/// Something an agent did or said, as it went on.
+/// An event in the output of a running agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
     Started {
         session: Option<String>,
         model: Option<String>,
     },
-    /// For people to read; not part of the answer.
+    /// Text for people that is not part of the answer.
     Said {
         text: String,
     },
-    /// A piece of what it is saying. Pieces add up until it does something else; the last of such
-    /// sayings is its answer, if it gives no other.
-    Wrote {
+    /// A piece of a message. Pieces add up until the agent does something else; the last such
+    /// message is the answer, if there is no other.
+    SaidPart {
         text: String,
     },
-    /// It used a tool.
-    Used {
+    /// The agent used a tool.
+    ToolUsed {
         tool: String,
         detail: String,
     },
-    /// It was not let use a tool.
+    /// The agent was not permitted to use a tool.
     Denied {
         tool: String,
     },
-    /// Adds to what was spent before.
+    /// Usage in addition to earlier reports.
     Spent {
         usage: AgentUsage,
         model: Option<String>,
     },
-    /// How many turns it took, all in all.
-    Turned {
+    /// Total number of turns.
+    TurnCount {
         turns: u64,
     },
-    /// Its own last word so far.
+    /// Its last message so far.
     Answered {
         text: String,
     },
-    /// The provider gives nothing more until then.
+    /// The provider's quota is used up until then.
     OutOfQuota {
         until: Option<QuotaReset>,
     },
-    /// A person has to do something before it works at all: log in, pay.
-    Barred {
+    /// A person must act before the agent can work: log in, or pay.
+    ActionRequired {
         message: String,
     },
-    /// It stopped, or was stopped, because it had spent what it might.
+    /// The agent stopped, or was stopped, because it reached its budget.
     OverBudget {
         message: String,
     },
     Failed {
         message: String,
     },
-    /// Our tools are not there for it, as its CLI says. It works on without them.
-    Unconnected {
+    /// The CLI could not connect to our MCP server. The agent continues without our tools.
+    McpUnavailable {
         why: String,
     },
-    /// Nothing more will come, whether it ends by itself or not.
+    /// The agent has finished, even if its process does not exit by itself.
     Finished,
 }
 
-/// What a run cost, as far as the agent tells.
+/// Cost of a run, as far as the agent reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentUsage {
-    /// Millionths of a dollar. None: it gives no price.
+    /// Millionths of a dollar, or `None` if the agent reports no price.
     pub usd_micros: Option<u64>,
-    /// All that was read, from a cache or not.
+    /// All input tokens, cached or not.
     pub tokens_in: Option<u64>,
     pub tokens_out: Option<u64>,
     /// The part of `tokens_in` that came from a cache.
@@ -81,27 +81,27 @@ pub struct AgentUsage {
 impl AgentUsage {
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
-        self.each(more, |a, b| match (a, b) {
+        self.zip_with(more, |a, b| match (a, b) {
             (Some(a), Some(b)) => Some(a.saturating_add(b)),
             (a, b) => a.or(b),
         })
     }
 
-    /// What came on top of what was there before.
+    /// Subtracts an earlier total.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
-        self.each(before, |all, before| {
+        self.zip_with(before, |all, before| {
             Some(all?.saturating_sub(before.unwrap_or_default()))
         })
     }
 
-    /// Fills in what is not known.
+    /// Fills in unknown values from `other`.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        self.each(other, Option::or)
+    pub fn fill_missing(self, other: Self) -> Self {
+        self.zip_with(other, Option::or)
     }
 
-    fn each(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+    fn zip_with(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         Self {
             usd_micros: join(self.usd_micros, other.usd_micros),
             tokens_in: join(self.tokens_in, other.tokens_in),
@@ -111,7 +111,7 @@ impl AgentUsage {
     }
 }
 
-/// `usage` as the contract writes it.
+/// The `usage` object of the contract.
 #[derive(Debug, Deserialize)]
 pub(super) struct ContractUsage {
     usd: Option<f64>,
@@ -122,9 +122,9 @@ pub(super) struct ContractUsage {
 }
 
 impl ContractUsage {
-    pub fn read(self) -> (AgentUsage, Option<String>) {
+    pub fn into_usage(self) -> (AgentUsage, Option<String>) {
         let usage = AgentUsage {
-            usd_micros: self.usd.and_then(micros),
+            usd_micros: self.usd.and_then(usd_to_micros),
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
             tokens_cached: self.tokens_cached,
@@ -133,26 +133,26 @@ impl ContractUsage {
     }
 }
 
-/// None for a price that is none: negative, or not a number.
+/// Converts dollars to millionths. Returns `None` for a negative price or one that is not a number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "checked to be positive and small before"
 )]
-pub(super) fn micros(usd: f64) -> Option<u64> {
+pub(super) fn usd_to_micros(usd: f64) -> Option<u64> {
     (0.0..=1e9)
         .contains(&usd)
         .then(|| (usd * 1e6).round() as u64)
 }
 
-/// The usage that a JSON result carries, if it is one and does.
+/// Returns the usage in a JSON result, if there is one.
 pub(super) fn usage_in(result: &str) -> Option<(AgentUsage, Option<String>)> {
     let value: Value = serde_json::from_str(result).ok()?;
-    let told: ContractUsage = serde_json::from_value(value.get("usage")?.clone()).ok()?;
-    Some(told.read())
+    let usage: ContractUsage = serde_json::from_value(value.get("usage")?.clone()).ok()?;
+    Some(usage.into_usage())
 }
 
-/// The last JSON object or array that begins at the beginning of a line.
+/// Returns the last JSON object or array that starts at the start of a line.
 pub(super) fn last_json(text: &str) -> Option<&str> {
     let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
     let at_line_start = |at: &usize| *at == 0 || text.as_bytes()[*at - 1] == b'\n';
@@ -164,7 +164,7 @@ pub(super) fn last_json(text: &str) -> Option<&str> {
     })
 }
 
-/// How many beginnings of JSON are tried from the end.
+/// Maximum number of possible JSON starts that are tried, from the end.
 const LOOKS_MAX: usize = 1000;
 
 #[cfg(test)]

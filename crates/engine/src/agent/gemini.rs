@@ -1,12 +1,14 @@
-//! Gemini CLI. The prompt is read from stdin; settings are a file in its home. It may not exit at
-//! its end, so its result is taken for one.
+//! Gemini CLI. It reads the prompt from stdin and its settings from a file in its home directory.
+//! It may not exit when it has finished, so its result line counts as the end.
 
 use serde_json::{Value, json};
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
-use super::stream_json::{number, object, text, used};
-use super::tools::{SERVER, listed};
-use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
+use super::cli::{
+    AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
+};
+use super::mcp::{SERVER, mcp_servers};
+use super::stream_json::{number, object, text, tool_event};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "gemini",
@@ -25,7 +27,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--resume",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".gemini/oauth_creds.json", ".gemini/google_accounts.json"],
     variables: &[
         "GEMINI_API_KEY",
@@ -35,15 +37,15 @@ pub(super) const CLI: AgentCli = AgentCli {
         "GOOGLE_CLOUD_PROJECT",
         "GOOGLE_CLOUD_LOCATION",
     ],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &[
         "generativelanguage.googleapis.com",
         "aiplatform.googleapis.com",
         "cloudcode-pa.googleapis.com",
         "oauth2.googleapis.com",
     ],
-    barred_exit: Some(41),
+    action_required_exit: Some(41),
     resumes: true,
     sums_over_session: false,
     invocation,
@@ -51,13 +53,13 @@ pub(super) const CLI: AgentCli = AgentCli {
 };
 
 fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let shut = shut_tools(assignment, &["write_file", "replace"]);
+    let shut = denied_tools(assignment, &["write_file", "replace"]);
     let settings = settings(assignment, sign_in(me), &shut);
     Invocation {
         args: arguments(assignment, "auto_edit")
-            .and(&["--skip-trust"])
+            .args(&["--skip-trust"])
             .build(),
-        env: variables(&[("GEMINI_CLI_TRUST_WORKSPACE", "true")]),
+        env: to_environment(&[("GEMINI_CLI_TRUST_WORKSPACE", "true")]),
         stdin: assignment.brief.clone().into_bytes(),
         files: vec![(
             assignment.home.join(".gemini/settings.json"),
@@ -67,34 +69,35 @@ fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     }
 }
 
-/// What it shares with Qwen Code, which began as its copy. In its plan mode it neither runs nor
-/// writes anything, its answer included; so a judge of ours is held by the sandbox and its tools.
-/// `edits` is the mode in which it edits without asking, and runs nothing.
+/// Returns the arguments that it shares with Qwen Code, its fork. In plan mode it runs and writes
+/// nothing, not even its answer, so a reviewer is restricted by the sandbox and its tool list
+/// instead. `edits` is the mode that edits without asking and runs nothing.
 pub(super) fn arguments(assignment: &AgentAssignment, edits: &str) -> ArgsBuilder {
-    let mode = match (confined(assignment), judges(assignment)) {
+    let mode = match (is_sandboxed(assignment), is_judge(assignment)) {
         (true, _) => "yolo",
         (false, true) => "default",
         (false, false) => edits,
     };
-    ArgsBuilder::of(&["-o", "stream-json", "--approval-mode", mode])
-        .with("-m", assignment.model.as_ref())
-        .with(
+    ArgsBuilder::new(&["-o", "stream-json", "--approval-mode", mode])
+        .flag("-m", assignment.model.as_ref())
+        .flag(
             "--resume",
             assignment.session.as_ref().map(|session| &session.id),
         )
-        // No server that a file of the project's names.
-        .when(
-            assignment.tools.is_some(),
+        // Ignore MCP servers from files of the project.
+        .args_if(
+            assignment.mcp_endpoint.is_some(),
             &["--allowed-mcp-server-names", SERVER],
         )
 }
 
-/// The tools that a judge is not given; it may run commands only where the sandbox holds them.
-pub(super) fn shut_tools(assignment: &AgentAssignment, writing: &[&str]) -> Vec<String> {
-    if !judges(assignment) {
+/// Returns the tools that a reviewer or verifier must not use; it may run commands only in our
+/// sandbox.
+pub(super) fn denied_tools(assignment: &AgentAssignment, writing: &[&str]) -> Vec<String> {
+    if !is_judge(assignment) {
         return Vec::new();
     }
-    let shell = (!confined(assignment)).then_some("run_shell_command");
+    let shell = (!is_sandboxed(assignment)).then_some("run_shell_command");
     let names = writing.iter().copied().chain(shell);
     names.map(str::to_owned).collect()
 }
@@ -107,17 +110,17 @@ pub(super) fn settings(assignment: &AgentAssignment, sign_in: &str, shut: &[Stri
         "security": {"auth": {"selectedType": sign_in}},
         "tools": {"exclude": shut},
     });
-    if let Some(tools) = &assignment.tools {
-        // What is trusted is called without a question.
-        settings["mcpServers"] = listed(json!({"httpUrl": tools.url, "trust": true}));
+    if let Some(tools) = &assignment.mcp_endpoint {
+        // A trusted server is called without asking.
+        settings["mcpServers"] = mcp_servers(json!({"httpUrl": tools.url, "trust": true}));
     }
     settings
 }
 
 fn sign_in(me: &CliAgent) -> &'static str {
-    if me.is_given("GOOGLE_GENAI_USE_VERTEXAI") {
+    if me.has_variable("GOOGLE_GENAI_USE_VERTEXAI") {
         "vertex-ai"
-    } else if me.is_given("GEMINI_API_KEY") {
+    } else if me.has_variable("GEMINI_API_KEY") {
         "gemini-api-key"
     } else {
         "oauth-personal"
@@ -131,29 +134,34 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
             session: text(&value, "/session_id"),
             model: text(&value, "/model"),
         }],
-        "message" if value["role"] == "assistant" => said(&value).into_iter().collect(),
-        "tool_use" => vec![used(text(&value, "/tool_name"), value.get("parameters"))],
-        "tool_result" => denied(&value).into_iter().collect(),
-        "error" => vec![trouble::of(&text(&value, "/message").unwrap_or_default())],
+        "message" if value["role"] == "assistant" => message_event(&value).into_iter().collect(),
+        "tool_use" => vec![tool_event(
+            text(&value, "/tool_name"),
+            value.get("parameters"),
+        )],
+        "tool_result" => denied_event(&value).into_iter().collect(),
+        "error" => vec![error_class::classify_error(
+            &text(&value, "/message").unwrap_or_default(),
+        )],
         "result" => result(&value),
         _ => Vec::new(),
     })
 }
 
-fn said(value: &Value) -> Option<AgentEvent> {
-    Some(AgentEvent::Wrote {
+fn message_event(value: &Value) -> Option<AgentEvent> {
+    Some(AgentEvent::SaidPart {
         text: text(value, "/content")?,
     })
 }
 
-fn denied(value: &Value) -> Option<AgentEvent> {
+fn denied_event(value: &Value) -> Option<AgentEvent> {
     let kind = text(value, "/error/type")?;
     let refused = [
         "policy_violation",
         "tool_not_registered",
         "execution_denied",
     ];
-    // The id begins with the tool's name.
+    // The id starts with the tool's name.
     let tool = text(value, "/tool_id").unwrap_or_default();
     let tool = tool.split("__").next().unwrap_or_default().to_owned();
     refused
@@ -172,7 +180,7 @@ fn result(value: &Value) -> Vec<AgentEvent> {
     let mut events = vec![AgentEvent::Spent { usage, model: None }];
     if value["status"] == "error" {
         let message = text(value, "/error/message").unwrap_or_default();
-        events.push(trouble::of(&message));
+        events.push(error_class::classify_error(&message));
     }
     events.push(AgentEvent::Finished);
     events

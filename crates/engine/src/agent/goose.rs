@@ -1,15 +1,17 @@
-//! Goose. The instructions are a file; a banner goes before its lines, and it may not exit at its
-//! end, so its last line is taken for one.
+//! Goose. It reads instructions from a file and prints a banner first. It may not exit when it has
+//! finished, so its last line counts as the end.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
+use super::cli::{
+    AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
+};
 use super::contract::brief_file;
-use super::stream_json::{list, number, object, text, used};
-use super::tools::{SERVER, TOKEN};
-use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, tools, trouble};
+use super::mcp::{SERVER, TOKEN};
+use super::stream_json::{list, number, object, text, tool_event};
+use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, error_class, mcp};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "goose",
@@ -29,7 +31,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--resume",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".config/goose/config.yaml", ".config/goose/secrets.yaml"],
     variables: &[
         "GOOSE_PROVIDER",
@@ -41,49 +43,50 @@ pub(super) const CLI: AgentCli = AgentCli {
         "GOOGLE_API_KEY",
         "OPENROUTER_API_KEY",
     ],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &[
         "api.anthropic.com",
         "api.openai.com",
         "generativelanguage.googleapis.com",
         "openrouter.ai",
     ],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: true,
     invocation,
     events,
 };
 
-/// It tells no session's id, but takes a name for one; its home belongs to one ticket alone.
+/// Name of its sessions. It reports no session id but accepts a name, and its home directory
+/// belongs to one ticket only.
 const SESSION: &str = "countersign";
-/// How long it waits for one of our tools.
+/// Timeout for a call of our tools.
 const TOOL_SECS_MAX: u64 = 60;
 
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let judges = judges(assignment);
-    let args = ArgsBuilder::of(&["run", "--quiet", "--output-format", "stream-json"])
-        .with("--instructions", Some(brief_file(assignment)))
-        .with("--model", assignment.model.as_ref())
-        .and(&["--with-builtin", "developer"])
-        // A reviewer may be asked again in its session; a verifier never is.
-        .when(assignment.role == AgentRole::Verify, &["--no-session"])
-        .when(assignment.role != AgentRole::Verify, &["--name", SESSION])
-        .when(assignment.session.is_some(), &["--resume"]);
-    // In `auto` it asks for nothing; where nothing of ours holds a judge it may only talk.
-    let mode = match (confined(assignment), judges) {
+    let judges = is_judge(assignment);
+    let args = ArgsBuilder::new(&["run", "--quiet", "--output-format", "stream-json"])
+        .flag("--instructions", Some(brief_file(assignment)))
+        .flag("--model", assignment.model.as_ref())
+        .args(&["--with-builtin", "developer"])
+        // A reviewer's session may be resumed, a verifier's never is.
+        .args_if(assignment.role == AgentRole::Verify, &["--no-session"])
+        .args_if(assignment.role != AgentRole::Verify, &["--name", SESSION])
+        .args_if(assignment.session.is_some(), &["--resume"]);
+    // In `auto` it never asks. Without our sandbox, a reviewer or verifier may only chat.
+    let mode = match (is_sandboxed(assignment), judges) {
         (false, true) => "chat",
         (true, _) | (false, false) => "auto",
     };
-    let mut env = variables(&[
+    let mut env = to_environment(&[
         ("GOOSE_MODE", mode),
         ("GOOSE_TELEMETRY_ENABLED", "false"),
         ("GOOSE_DISABLE_KEYRING", "1"),
     ]);
     let ours = extensions(assignment);
-    let added = ours.iter().map(|(path, _)| path.clone().into());
-    env.extend(added.map(|path| ("GOOSE_ADDITIONAL_CONFIG_FILES".into(), path)));
+    let paths = ours.iter().map(|(path, _)| path.clone().into());
+    env.extend(paths.map(|path| ("GOOSE_ADDITIONAL_CONFIG_FILES".into(), path)));
     Invocation {
         args: args.build(),
         env,
@@ -92,10 +95,10 @@ fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     }
 }
 
-/// A file beside the person's own settings, which stay as they are.
+/// Returns a settings file with our MCP server, in addition to the person's own settings.
 fn extensions(assignment: &AgentAssignment) -> Option<(PathBuf, String)> {
-    let ours = assignment.tools.as_ref()?;
-    let listed = tools::listed(json!({
+    let ours = assignment.mcp_endpoint.as_ref()?;
+    let listed = mcp::mcp_servers(json!({
         "enabled": true,
         "type": "streamable_http",
         "name": SERVER,
@@ -106,21 +109,23 @@ fn extensions(assignment: &AgentAssignment) -> Option<(PathBuf, String)> {
         "timeout": TOOL_SECS_MAX,
     }));
     let text = json!({"extensions": listed}).to_string();
-    Some((tools::file(assignment), text))
+    Some((mcp::config_file(assignment), text))
 }
 
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let Some((kind, value)) = object(line) else {
-        return before_the_lines(line);
+        return parse_banner_line(line);
     };
     Some(match kind.as_str() {
         "message" if value["message"]["role"] == "assistant" => {
             let blocks = list(&value, "/message/content").filter_map(block);
             blocks
-                .map(|event| unless_it_failed(&value, event))
+                .map(|event| error_text_to_event(&value, event))
                 .collect()
         }
-        "error" => vec![trouble::of(&text(&value, "/error").unwrap_or_default())],
+        "error" => vec![error_class::classify_error(
+            &text(&value, "/error").unwrap_or_default(),
+        )],
         "complete" => vec![
             AgentEvent::Started {
                 session: Some(SESSION.to_owned()),
@@ -136,22 +141,23 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
     })
 }
 
-/// What is no object is a banner for people at a terminal, or why nothing comes.
-fn before_the_lines(line: &str) -> Option<Vec<AgentEvent>> {
+/// Parses a line that is not an object: a banner, or an error at the start.
+fn parse_banner_line(line: &str) -> Option<Vec<AgentEvent>> {
     if line.starts_with(['{', '[']) {
         return None;
     }
     let error = line.trim_start().strip_prefix("error: ");
-    Some(error.map(trouble::of).into_iter().collect())
+    Some(error.map(error_class::classify_error).into_iter().collect())
 }
 
-/// An error comes in the assistant's voice and with exit code 0, but from no model's message.
-fn unless_it_failed(value: &Value, event: AgentEvent) -> AgentEvent {
+/// Converts an error message to an event. Goose reports errors as assistant text and with exit
+/// code 0, but without a message id.
+fn error_text_to_event(value: &Value, event: AgentEvent) -> AgentEvent {
     match event {
-        AgentEvent::Wrote { text }
+        AgentEvent::SaidPart { text }
             if value["message"]["id"].is_null() && text.starts_with("Ran into this error") =>
         {
-            trouble::of(&text)
+            error_class::classify_error(&text)
         }
         other => other,
     }
@@ -159,24 +165,24 @@ fn unless_it_failed(value: &Value, event: AgentEvent) -> AgentEvent {
 
 fn block(block: &Value) -> Option<AgentEvent> {
     match block["type"].as_str()? {
-        "text" => Some(AgentEvent::Wrote {
+        "text" => Some(AgentEvent::SaidPart {
             text: text(block, "/text")?,
         }),
         "toolRequest" => {
             let call = block.pointer("/toolCall/value")?;
-            Some(used(text(call, "/name"), call.get("arguments")))
+            Some(tool_event(text(call, "/name"), call.get("arguments")))
         }
         _ => None,
     }
 }
 
-/// Some versions tell the sum only.
+/// Returns the usage. Some versions report only the total.
 fn usage(value: &Value) -> AgentUsage {
-    let told = |name: &str| number(value, &format!("/{name}"));
+    let count = |name: &str| number(value, &format!("/{name}"));
     AgentUsage {
         usd_micros: None,
-        tokens_in: told("input_tokens").or_else(|| told("total_tokens")),
-        tokens_out: told("output_tokens"),
+        tokens_in: count("input_tokens").or_else(|| count("total_tokens")),
+        tokens_out: count("output_tokens"),
         tokens_cached: None,
     }
 }

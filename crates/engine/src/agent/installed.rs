@@ -1,5 +1,5 @@
-//! What an installed CLI is: its version, and whether it still has the flags that we use. Asked of
-//! the program itself by its help, once for each build of it.
+//! Examines an installed CLI: its version, and whether its help still has the flags that we use.
+//! Each build is asked once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::AgentCli;
 use crate::hash;
 use crate::log::LogErr;
-use crate::private;
-use crate::process::{self, ShortCommand, output};
+use crate::private_files;
+use crate::process::{self, ShortCommand, run_short_command};
 
-/// A help text that takes longer does not come.
+/// Time limit for printing the help.
 const WALL: Duration = Duration::from_secs(30);
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// Where a CLI is, and how it is started there.
+/// Path of a CLI and the arguments that start it.
 #[derive(Clone, Debug)]
 pub struct CliLocation {
     pub program: PathBuf,
@@ -28,14 +28,15 @@ pub struct CliLocation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledCli {
     pub version: String,
-    /// Flags that its help does not have.
+    /// Flags that are missing from its help.
     pub missing: Vec<String>,
-    /// Whether it has the flag for what a run may cost.
+    /// Whether it has the flag for the maximum cost of a run.
     #[serde(default)]
     pub minds_money: bool,
 }
 
-/// Asks the program, unless the same build was asked before. `data_dir` keeps the answers.
+/// Asks the program for its version and help, unless the answers for this build are cached in
+/// `data_dir`.
 pub async fn examine(
     cli: &AgentCli,
     place: &CliLocation,
@@ -43,34 +44,40 @@ pub async fn examine(
     data_dir: &Path,
 ) -> Result<InstalledCli, process::Error> {
     let dir = data_dir.join("probes");
-    let known = dir.join(format!("{}.json", key(cli, place)));
-    if let Some(found) = fs::read(&known)
+    let cache = dir.join(format!("{}.json", cache_key(cli, place)));
+    if let Some(cached) = fs::read(&cache)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
     {
-        return Ok(found);
+        return Ok(cached);
     }
     let home = dir.join("home");
-    // Without it the answer is not kept, and nothing else is lost.
-    private::make_dir(&home).log_err("make a home to ask an agent for its version in");
-    let mut found = InstalledCli {
-        version: first_line(&ask(place, &["--version"], path, &home).await?),
+    // If this fails, the answer is not cached, and nothing else is lost.
+    private_files::make_dir(&home).log_err("create the directory for probing an agent's version");
+    let mut installed = InstalledCli {
+        version: first_line(&run_program(place, &["--version"], path, &home).await?),
         missing: Vec::new(),
         minds_money: false,
     };
     for probe in cli.probes {
-        let help = ask(place, probe.args, path, &home).await?;
-        let absent = probe.flags.iter().filter(|flag| !has(&help, flag));
-        found.minds_money |= cli.money_flag.is_some_and(|flag| has(&help, flag));
-        found.missing.extend(absent.map(|flag| (*flag).to_owned()));
+        let help = run_program(place, probe.args, path, &home).await?;
+        let absent = probe
+            .flags
+            .iter()
+            .filter(|flag| !help_has_flag(&help, flag));
+        installed.minds_money |= cli
+            .budget_flag
+            .is_some_and(|flag| help_has_flag(&help, flag));
+        let absent = absent.map(|flag| (*flag).to_owned());
+        installed.missing.extend(absent);
     }
-    if let Ok(text) = serde_json::to_vec(&found) {
-        private::write(&known, text).log_err("keep the version of an agent");
+    if let Ok(text) = serde_json::to_vec(&installed) {
+        private_files::write(&cache, text).log_err("cache the version of an agent");
     }
-    Ok(found)
+    Ok(installed)
 }
 
-async fn ask(
+async fn run_program(
     place: &CliLocation,
     args: &[&str],
     path: &OsString,
@@ -84,10 +91,10 @@ async fn ask(
         ("DISABLE_AUTOUPDATER", "1".into()),
         ("OPENCODE_DISABLE_AUTOUPDATE", "1".into()),
         ("COPILOT_AUTO_UPDATE", "false".into()),
-        // A narrow terminal would break flags over lines.
+        // In a narrow terminal, flags would be wrapped.
         ("COLUMNS", "300".into()),
     ];
-    let said = output(&ShortCommand {
+    let answer = run_short_command(&ShortCommand {
         program: place.program.clone(),
         args: place
             .before
@@ -111,7 +118,7 @@ async fn ask(
         launcher: None,
     })
     .await?;
-    let text = [said.stdout, said.stderr].concat();
+    let text = [answer.stdout, answer.stderr].concat();
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -120,8 +127,8 @@ fn first_line(text: &str) -> String {
     findings::shorten(&findings::one_line(line.unwrap_or("unknown version")), 80)
 }
 
-/// As a word: `--tool` is not found in `--tools`.
-fn has(help: &str, flag: &str) -> bool {
+/// Returns whether the help contains the flag as a whole word: `--tool` does not match `--tools`.
+fn help_has_flag(help: &str, flag: &str) -> bool {
     let of_a_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     help.match_indices(flag).any(|(at, _)| {
         let before = help[..at].chars().next_back();
@@ -130,8 +137,8 @@ fn has(help: &str, flag: &str) -> bool {
     })
 }
 
-/// Another build, another answer; and another when we come to need other flags.
-fn key(cli: &AgentCli, place: &CliLocation) -> String {
+/// Returns the cache key, which changes with the build and with the flags that we need.
+fn cache_key(cli: &AgentCli, place: &CliLocation) -> String {
     let real = fs::canonicalize(&place.program).unwrap_or_else(|_| place.program.clone());
     let meta = fs::metadata(&real).ok();
     let changed = meta.as_ref().and_then(|meta| meta.modified().ok());
@@ -142,9 +149,9 @@ fn key(cli: &AgentCli, place: &CliLocation) -> String {
         real.display(),
         place.before,
         cli.probes,
-        cli.money_flag
+        cli.budget_flag
     );
-    hash::short(text.as_bytes())
+    hash::short_sha256(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -154,9 +161,9 @@ mod tests {
     #[test]
     fn a_flag_is_found_as_a_word_only() {
         let help = "  -o, --output-format <FORMAT>\n      --tools <tools...>\n";
-        assert!(has(help, "--output-format"));
-        assert!(has(help, "--tools"));
-        assert!(!has(help, "--tool"));
-        assert!(!has(help, "--output"));
+        assert!(help_has_flag(help, "--output-format"));
+        assert!(help_has_flag(help, "--tools"));
+        assert!(!help_has_flag(help, "--tool"));
+        assert!(!help_has_flag(help, "--output"));
     }
 }

@@ -1,13 +1,15 @@
-//! `OpenCode`. The prompt is read from stdin; permissions are a file that an environment variable
-//! names. Without a network it waits for ever: the idle limit ends it.
+//! `OpenCode`. It reads the prompt from stdin and its permissions from a file that an environment
+//! variable names. Without a network it waits forever: the idle limit ends it.
 
 use serde_json::{Value, json};
 
-use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, confined, judges, variables};
-use super::event::micros;
-use super::stream_json::{number, object, text, used};
-use super::tools::{McpEndpoint, SERVER, TOKEN, headers};
-use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, trouble};
+use super::cli::{
+    AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
+};
+use super::event::usd_to_micros;
+use super::mcp::{McpEndpoint, SERVER, TOKEN, headers};
+use super::stream_json::{number, object, text, tool_event};
+use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class};
 
 pub(super) const CLI: AgentCli = AgentCli {
     name: "opencode",
@@ -19,7 +21,7 @@ pub(super) const CLI: AgentCli = AgentCli {
         args: &["run", "--help"],
         flags: &["--format", "--model", "--session", "--pure"],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".local/share/opencode/auth.json"],
     variables: &[
         "ANTHROPIC_API_KEY",
@@ -28,8 +30,8 @@ pub(super) const CLI: AgentCli = AgentCli {
         "OPENROUTER_API_KEY",
         "OPENCODE_API_KEY",
     ],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &[
         "api.anthropic.com",
         "api.openai.com",
@@ -37,7 +39,7 @@ pub(super) const CLI: AgentCli = AgentCli {
         "opencode.ai",
         "openrouter.ai",
     ],
-    barred_exit: None,
+    action_required_exit: None,
     resumes: true,
     sums_over_session: false,
     invocation,
@@ -46,13 +48,13 @@ pub(super) const CLI: AgentCli = AgentCli {
 
 fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     let config = assignment.home.join("countersign-opencode.json");
-    let args = ArgsBuilder::of(&["run", "--pure", "--format", "json"])
-        .with("-m", assignment.model.as_ref())
-        .with(
+    let args = ArgsBuilder::new(&["run", "--pure", "--format", "json"])
+        .flag("-m", assignment.model.as_ref())
+        .flag(
             "--session",
             assignment.session.as_ref().map(|session| &session.id),
         );
-    let mut env = variables(&[
+    let mut env = to_environment(&[
         ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
         ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
         ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
@@ -70,7 +72,8 @@ fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     }
 }
 
-/// A question would never be answered, so nothing is asked: allowed or denied.
+/// Returns the settings. Every permission is either allowed or denied, because a question would
+/// never be answered.
 fn settings(assignment: &AgentAssignment) -> Value {
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let mut settings = json!({
@@ -78,13 +81,13 @@ fn settings(assignment: &AgentAssignment) -> Value {
         "autoupdate": false,
         "share": "disabled",
         "permission": {
-            "edit": word(!judges(assignment)),
-            "bash": word(confined(assignment)),
-            "external_directory": word(confined(assignment)),
+            "edit": word(!is_judge(assignment)),
+            "bash": word(is_sandboxed(assignment)),
+            "external_directory": word(is_sandboxed(assignment)),
             "webfetch": "deny",
         },
     });
-    if let Some(tools) = &assignment.tools {
+    if let Some(tools) = &assignment.mcp_endpoint {
         settings["mcp"] = server(tools);
         settings["permission"][format!("{SERVER}_*")] = word(true).into();
     }
@@ -119,7 +122,7 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
             usage: usage(part),
             model: None,
         }],
-        "error" => vec![trouble::of(&complaint(&value))],
+        "error" => vec![error_class::classify_error(&complaint(&value))],
         _ => Vec::new(),
     })
 }
@@ -128,7 +131,7 @@ fn tool(part: &Value) -> Vec<AgentEvent> {
     let name = text(part, "/tool").unwrap_or_default();
     let refused =
         text(part, "/state/error").is_some_and(|error| error.contains("prevents you from"));
-    let mut events = vec![used(Some(name.clone()), part.pointer("/state/input"))];
+    let mut events = vec![tool_event(Some(name.clone()), part.pointer("/state/input"))];
     if refused {
         events.push(AgentEvent::Denied { tool: name });
     }
@@ -145,14 +148,14 @@ fn complaint(value: &Value) -> String {
     format!("{name}: {message}{status}")
 }
 
-/// Told step by step; what came from the cache is counted apart.
+/// Returns the usage of one step. Cached tokens are reported separately from the input.
 fn usage(part: &Value) -> AgentUsage {
     let count = |name: &str| number(part, &format!("/tokens/{name}"));
     let cached = count("cache/read");
-    let beside = cached.unwrap_or_default() + count("cache/write").unwrap_or_default();
+    let cache_tokens = cached.unwrap_or_default() + count("cache/write").unwrap_or_default();
     AgentUsage {
-        usd_micros: part["cost"].as_f64().and_then(micros),
-        tokens_in: count("input").map(|plain| plain + beside),
+        usd_micros: part["cost"].as_f64().and_then(usd_to_micros),
+        tokens_in: count("input").map(|plain| plain + cache_tokens),
         tokens_out: count("output").map(|out| out + count("reasoning").unwrap_or_default()),
         tokens_cached: cached,
     }

@@ -1,7 +1,7 @@
-//! Until when a provider has no more to give, as its CLI says it.
+//! Finds the time at which a provider's quota resets, in the message of its CLI.
 //!
-//! Every CLI says it in its own words, and they change; so the words are looked for, not a form.
-//! Agents are started with `TZ=UTC`, so a time of day without a zone is one of UTC.
+//! Every CLI has its own wording, and it changes, so the search looks for times and not for a
+//! fixed form. Agents are started with `TZ=UTC`, so a time of day without a zone is in UTC.
 
 use std::sync::LazyLock;
 
@@ -11,18 +11,18 @@ use regex::Regex;
 const SECOND: i64 = 1000;
 const DAY: i64 = 24 * 3600 * SECOND;
 
-/// When there may be more again.
+/// Time of the quota's reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaReset {
     At(Time),
-    /// From now, in milliseconds.
+    /// Milliseconds from now.
     In(i64),
-    /// The next time that it is so late, in milliseconds since midnight.
+    /// Next occurrence of a time of day, in milliseconds since midnight.
     Clock(i64),
 }
 
 impl QuotaReset {
-    pub fn from_now(self, now: Time) -> Time {
+    pub fn to_time(self, now: Time) -> Time {
         match self {
             Self::At(time) => time,
             Self::In(ms) => Time(now.0.saturating_add(ms)),
@@ -34,8 +34,8 @@ impl QuotaReset {
         }
     }
 
-    /// Seconds or milliseconds since 1970, as programs write it.
-    pub fn epoch(number: i64) -> Option<Self> {
+    /// Converts a Unix time in seconds or milliseconds.
+    pub fn from_epoch(number: i64) -> Option<Self> {
         let ms = if number > 100_000_000_000 {
             number
         } else {
@@ -44,17 +44,17 @@ impl QuotaReset {
         (ms > 0).then_some(Self::At(Time(ms)))
     }
 
-    /// The first time in the text, in any of the known forms.
+    /// Returns the first time in the text, in any of the known forms.
     pub fn find(text: &str) -> Option<Self> {
-        stamp(text)
-            .or_else(|| in_iso(text))
-            .or_else(|| on_a_day(text))
-            .or_else(|| after(text))
-            .or_else(|| clock(text).map(Self::Clock))
+        parse_epoch(text)
+            .or_else(|| parse_iso(text))
+            .or_else(|| parse_date(text))
+            .or_else(|| parse_duration(text))
+            .or_else(|| parse_time_of_day(text).map(Self::Clock))
     }
 }
 
-/// One expression, compiled once; a broken one matches nothing and its test says so.
+/// Compiles a regular expression once. An invalid one matches nothing, which a test would show.
 macro_rules! expression {
     ($text:expr) => {{
         static FOUND: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new($text).ok());
@@ -62,28 +62,28 @@ macro_rules! expression {
     }};
 }
 
-/// `limit reached|1760000000`
-fn stamp(text: &str) -> Option<QuotaReset> {
-    let found = expression!(r"\b(1\d{9}|1\d{12})\b")?.captures(text)?;
-    QuotaReset::epoch(found[1].parse().ok()?)
+/// Finds a Unix time: `limit reached|1760000000`.
+fn parse_epoch(text: &str) -> Option<QuotaReset> {
+    let captures = expression!(r"\b(1\d{9}|1\d{12})\b")?.captures(text)?;
+    QuotaReset::from_epoch(captures[1].parse().ok()?)
 }
 
-/// `2030-01-01T00:00:00Z`, the seconds and their parts optional.
-fn in_iso(text: &str) -> Option<QuotaReset> {
-    let found = expression!(
+/// Finds an ISO time: `2030-01-01T00:00:00Z`. Seconds and fractions are optional.
+fn parse_iso(text: &str) -> Option<QuotaReset> {
+    let captures = expression!(
         r"\b(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d))?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?"
     )?
     .captures(text)?;
-    let number = |at: usize| found.get(at).and_then(|part| part.as_str().parse().ok());
+    let number = |at: usize| captures.get(at).and_then(|part| part.as_str().parse().ok());
     let (hour, minute, second): (i64, i64, i64) =
         (number(4)?, number(5)?, number(6).unwrap_or_default());
-    let days = days(number(1)?, number(2)?, number(3)?)?;
-    let east = found.get(7).map_or(0, |zone| east_of_utc(zone.as_str()));
+    let days = days_from_civil(number(1)?, number(2)?, number(3)?)?;
+    let east = captures.get(7).map_or(0, |zone| zone_offset(zone.as_str()));
     let seconds = hour * 3600 + minute * 60 + second - east;
     Some(QuotaReset::At(Time(days * DAY + seconds * SECOND)))
 }
 
-fn east_of_utc(zone: &str) -> i64 {
+fn zone_offset(zone: &str) -> i64 {
     let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
     let Some((hours, minutes)) = digits.split_at_checked(2) else {
         return 0;
@@ -96,32 +96,34 @@ fn east_of_utc(zone: &str) -> i64 {
     }
 }
 
-/// `Nov 3rd, 2026 4:12 PM`
-fn on_a_day(text: &str) -> Option<QuotaReset> {
-    let found = expression!(
+/// Finds a date: `Nov 3rd, 2026 4:12 PM`.
+fn parse_date(text: &str) -> Option<QuotaReset> {
+    let captures = expression!(
         r"(?i)\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
     )?
     .captures(text)?;
     let months = "janfebmaraprmayjunjulaugsepoctnovdec";
-    let month = months.find(&found[1].to_lowercase())? / 3 + 1;
-    let days = days(
-        found[3].parse().ok()?,
+    let month = months.find(&captures[1].to_lowercase())? / 3 + 1;
+    let days = days_from_civil(
+        captures[3].parse().ok()?,
         i64::try_from(month).ok()?,
-        found[2].parse().ok()?,
+        captures[2].parse().ok()?,
     )?;
-    let rest = &text[found.get(0)?.end()..];
-    Some(QuotaReset::At(Time(days * DAY + clock(rest).unwrap_or(0))))
+    let rest = &text[captures.get(0)?.end()..];
+    Some(QuotaReset::At(Time(
+        days * DAY + parse_time_of_day(rest).unwrap_or(0),
+    )))
 }
 
-/// `in 1 day 2 hours 3 minutes`, `after 18h23m5s`, `in 12.5s`
-fn after(text: &str) -> Option<QuotaReset> {
+/// Finds a duration: `in 1 day 2 hours 3 minutes`, `after 18h23m5s`, `in 12.5s`.
+fn parse_duration(text: &str) -> Option<QuotaReset> {
     let whole = expression!(
         r"(?i)\b(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:d|h|m|s)[a-z]*[\s,]*(?:and\s+)?)+)"
     )?;
-    let found = whole.captures(text)?;
+    let captures = whole.captures(text)?;
     let unit = expression!(r"(?i)(\d+)(?:\.\d+)?\s*(d|h|m|s)[a-z]*")?;
     let mut ms: i64 = 0;
-    for part in unit.captures_iter(&found[1]) {
+    for part in unit.captures_iter(&captures[1]) {
         let each = match part[2].to_lowercase().as_str() {
             "d" => DAY,
             "h" => 3600 * SECOND,
@@ -130,20 +132,20 @@ fn after(text: &str) -> Option<QuotaReset> {
         };
         ms = ms.saturating_add(part[1].parse::<i64>().ok()?.saturating_mul(each));
     }
-    // What was cut off behind the point is waited for as well.
+    // Add a second for the fraction that was cut off.
     Some(QuotaReset::In(ms.saturating_add(SECOND)))
 }
 
-/// `3pm`, `3:51 PM`, `15:51`; milliseconds since midnight.
-fn clock(text: &str) -> Option<i64> {
-    let found = expression!(r"(?i)\b(\d{1,2})(?::(\d\d))?\s*([ap])\.?m\b|\b(\d{1,2}):(\d\d)\b")?
+/// Finds a time of day, `3pm`, `3:51 PM` or `15:51`, and returns milliseconds since midnight.
+fn parse_time_of_day(text: &str) -> Option<i64> {
+    let captures = expression!(r"(?i)\b(\d{1,2})(?::(\d\d))?\s*([ap])\.?m\b|\b(\d{1,2}):(\d\d)\b")?
         .captures(text)?;
     let number = |at: usize| {
-        found
+        captures
             .get(at)
             .and_then(|part| part.as_str().parse::<i64>().ok())
     };
-    let (hour, minute) = match found.get(3) {
+    let (hour, minute) = match captures.get(3) {
         Some(half) => {
             let noon = if half.as_str().eq_ignore_ascii_case("p") {
                 12
@@ -157,8 +159,9 @@ fn clock(text: &str) -> Option<i64> {
     (hour < 24 && minute < 60).then_some((hour * 60 + minute) * 60 * SECOND)
 }
 
-/// The number of a day since 1970, in years that begin in March, so that the leap day is the last.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+/// Returns the number of a day since 1970. Years start in March here, so that the leap day is the
+/// last.
+fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
         return None;
     }
@@ -176,7 +179,7 @@ mod tests {
     const NOW: Time = Time(1_794_790_800_000);
 
     fn resolved(text: &str) -> Option<String> {
-        QuotaReset::find(text).map(|until| until.from_now(NOW).iso())
+        QuotaReset::find(text).map(|until| until.to_time(NOW).to_iso())
     }
 
     #[test]

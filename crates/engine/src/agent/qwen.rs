@@ -1,8 +1,8 @@
-//! Qwen Code: Gemini CLI's flags and settings, Claude Code's line format and schema.
+//! Qwen Code. It has Gemini CLI's flags and settings, and Claude Code's line format and schema.
 
-use super::cli::{AgentCli, CliAgent, HelpProbe, confined};
-use super::gemini::{arguments, settings, shut_tools};
-use super::tools::SERVER;
+use super::cli::{AgentCli, CliAgent, HelpProbe, is_sandboxed};
+use super::gemini::{arguments, denied_tools, settings};
+use super::mcp::SERVER;
 use super::{AgentAssignment, AgentEvent, Invocation, schema, stream_json};
 
 pub(super) const CLI: AgentCli = AgentCli {
@@ -22,7 +22,7 @@ pub(super) const CLI: AgentCli = AgentCli {
             "--resume",
         ],
     }],
-    money_flag: None,
+    budget_flag: None,
     files: &[".qwen/oauth_creds.json"],
     variables: &[
         "OPENAI_API_KEY",
@@ -30,8 +30,8 @@ pub(super) const CLI: AgentCli = AgentCli {
         "OPENAI_MODEL",
         "DASHSCOPE_API_KEY",
     ],
-    accounts: None,
-    litter: &[],
+    parse_usage_file: None,
+    leftover_names: &[],
     hosts: &[
         "chat.qwen.ai",
         "portal.qwen.ai",
@@ -39,7 +39,7 @@ pub(super) const CLI: AgentCli = AgentCli {
         "dashscope-intl.aliyuncs.com",
         "api.openai.com",
     ],
-    barred_exit: Some(41),
+    action_required_exit: Some(41),
     resumes: true,
     sums_over_session: true,
     invocation,
@@ -47,27 +47,27 @@ pub(super) const CLI: AgentCli = AgentCli {
 };
 
 fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
-    let sign_in = if me.is_given("OPENAI_API_KEY") {
+    let sign_in = if me.has_variable("OPENAI_API_KEY") {
         "openai"
     } else {
         "qwen-oauth"
     };
-    // Without its tool for writing it refuses every command with a redirection, harmless ones too;
-    // so a judge whom the sandbox holds keeps it, and finds that it cannot write.
-    let shut = if confined(assignment) {
+    // Without its write tool it refuses every command with a redirection, even harmless ones. So a
+    // reviewer in our sandbox keeps the tool, and the sandbox refuses the writes.
+    let shut = if is_sandboxed(assignment) {
         Vec::new()
     } else {
-        shut_tools(assignment, &["write_file", "edit", "notebook_edit"])
+        denied_tools(assignment, &["write_file", "edit", "notebook_edit"])
     };
     let mut settings = settings(assignment, sign_in, &shut);
-    if assignment.tools.is_some() {
-        // Else its model would have to search for them first.
+    if assignment.mcp_endpoint.is_some() {
+        // Otherwise its model would have to search for the tools first.
         settings["mcpServers"][SERVER]["alwaysLoadTools"] = true.into();
     }
-    let schema = schema::of(assignment.role).to_string();
+    let schema = schema::answer_schema(assignment.role).to_string();
     Invocation {
         args: arguments(assignment, "auto-edit")
-            .with("--json-schema", Some(schema))
+            .flag("--json-schema", Some(schema))
             .build(),
         stdin: assignment.brief.clone().into_bytes(),
         files: vec![(
@@ -78,7 +78,7 @@ fn invocation(me: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     }
 }
 
-/// It may not exit at its end, so its result is taken for one.
+/// Parses a line. It may not exit when it has finished, so its result counts as the end.
 fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let mut events = stream_json::events(line)?;
     if events

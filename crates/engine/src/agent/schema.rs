@@ -1,21 +1,21 @@
-//! The form of each role's answer as a JSON schema, for CLIs that can hold their model to one.
+//! JSON schemas of each role's answer, for CLIs that can enforce one on their model.
 //!
-//! Strict as `OpenAI` wants it: every property required, none beside them. What a role has nothing
-//! to say about is an empty text, an empty list or null, and is read as such.
+//! They are strict as `OpenAI` requires: every property is required, and no other one is allowed.
+//! An absent value is an empty text, an empty list or null, and is read as such.
 
 use serde_json::{Value, json};
 
 use super::AgentRole;
 
-pub fn of(role: AgentRole) -> Value {
+pub fn answer_schema(role: AgentRole) -> Value {
     match role {
-        AgentRole::Build => built(),
-        AgentRole::Review => reviewed(),
-        AgentRole::Verify => verified(),
+        AgentRole::Build => builder_schema(),
+        AgentRole::Review => reviewer_schema(),
+        AgentRole::Verify => verifier_schema(),
     }
 }
 
-fn built() -> Value {
+fn builder_schema() -> Value {
     object(json!({
         "summary": text(),
         "claims": list(object(json!({
@@ -27,7 +27,7 @@ fn built() -> Value {
     }))
 }
 
-fn reviewed() -> Value {
+fn reviewer_schema() -> Value {
     let severity = one_of(&["critical", "high", "medium", "low", "suggestion"]);
     let scores: Vec<(String, Value)> = DIMENSIONS
         .iter()
@@ -55,7 +55,7 @@ fn reviewed() -> Value {
     }))
 }
 
-/// What the standard brief asks for scores on.
+/// Dimensions that the standard brief asks to score.
 const DIMENSIONS: [&str; 6] = [
     "requirement_adherence",
     "coordination_compliance",
@@ -65,7 +65,7 @@ const DIMENSIONS: [&str; 6] = [
     "security_performance",
 ];
 
-fn verified() -> Value {
+fn verifier_schema() -> Value {
     object(json!({
         "answers": list(object(json!({
             "finding": text(),
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::agent::answer;
 
-    /// The emptiest value that the schema allows, with the n-th word of every choice.
+    /// Returns the smallest value that the schema allows, with the n-th word of every choice.
     fn sample(schema: &Value, choice: usize) -> Value {
         if let Some(words) = schema["enum"].as_array() {
             return words[choice % words.len()].clone();
@@ -131,7 +131,9 @@ mod tests {
     #[test]
     fn what_the_schemas_allow_is_read_without_loss() {
         for choice in 0..5 {
-            let said = answer::built(&sample(&of(AgentRole::Build), choice).to_string());
+            let said = answer::parse_builder_answer(
+                &sample(&answer_schema(AgentRole::Build), choice).to_string(),
+            );
             assert_eq!(
                 (
                     said.summary.as_str(),
@@ -140,10 +142,12 @@ mod tests {
                 ),
                 ("some words", 1, 1)
             );
-            let said =
-                answer::verified(&sample(&of(AgentRole::Verify), choice).to_string()).unwrap();
+            let said = answer::parse_verifier_answers(
+                &sample(&answer_schema(AgentRole::Verify), choice).to_string(),
+            )
+            .unwrap();
             assert_eq!(said.answers.len(), 1);
-            let text = sample(&of(AgentRole::Review), choice).to_string();
+            let text = sample(&answer_schema(AgentRole::Review), choice).to_string();
             let review = findings::read(&text);
             assert_eq!(review.findings.len(), 1, "{text}\n{review:?}");
         }
@@ -163,7 +167,7 @@ mod tests {
             }
         }
         for role in [AgentRole::Build, AgentRole::Review, AgentRole::Verify] {
-            strict(&of(role));
+            strict(&answer_schema(role));
         }
     }
 }

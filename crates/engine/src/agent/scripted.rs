@@ -1,5 +1,5 @@
-//! An agent that plays a written script: for the demo, the tests and the
-//! benchmarks, through the same processes and the same contract as a real one.
+//! An agent that plays a script, for the demo, the tests and the benchmarks. It uses the same
+//! processes and the same contract as a real agent.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use crate::sandbox::Destination;
 mod play;
 mod script;
 
-pub use play::play;
+pub use play::play_script;
 pub use script::{Error, Script};
 
-/// The adapter: our own binary with its hidden verb `play`.
+/// The adapter, which runs our own binary with its hidden verb `play`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedAgent {
     pub exe: PathBuf,
@@ -20,7 +20,7 @@ pub struct ScriptedAgent {
 }
 
 impl ScriptedAgent {
-    /// Reads the script, so that a broken one is found before anything starts.
+    /// Reads the script, so that an invalid one is reported before anything starts.
     pub fn new(exe: &Path, script: &Path) -> Result<Self, Error> {
         Script::read(script)?;
         Ok(Self {
@@ -44,16 +44,16 @@ impl Adapter for ScriptedAgent {
         }
     }
 
-    fn events(&self, line: &str) -> Option<Vec<AgentEvent>> {
-        command::event(line).map(|event| vec![event])
+    fn parse_line(&self, line: &str) -> Option<Vec<AgentEvent>> {
+        command::parse_event(line).map(|event| vec![event])
     }
 
-    /// It talks to nobody.
+    /// Returns no hosts, because it needs no network.
     fn hosts(&self) -> Option<Vec<Destination>> {
         Some(Vec::new())
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn readable_paths(&self) -> Vec<PathBuf> {
         vec![self.script.clone()]
     }
 }

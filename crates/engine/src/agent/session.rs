@@ -1,4 +1,4 @@
-//! A session that a later run can go on in, as one text that others keep for us.
+//! A session that a later run can resume, as a text that callers store for us.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,22 @@ use super::AgentUsage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumableSession {
-    /// Whose it is; nobody else's means anything to an agent.
+    /// Format name of the agent; an agent can resume only its own sessions.
     pub agent: String,
     pub id: String,
-    /// What had been spent in it, where the agent counts on from there.
+    /// Usage of the session so far, for agents that report session totals.
     #[serde(default)]
     pub spent: AgentUsage,
 }
 
 impl ResumableSession {
-    pub fn written(&self) -> String {
+    pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// None for what is not one of ours, or of an earlier form: one begins anew then.
-    pub fn read(text: &str, agent: &str) -> Option<Self> {
+    /// Parses a session of this agent. Returns `None` for any other text or an earlier format; the
+    /// run then starts a new session.
+    pub fn from_text(text: &str, agent: &str) -> Option<Self> {
         let session: Self = serde_json::from_str(text).ok()?;
         (session.agent == agent).then_some(session)
     }
@@ -37,9 +38,9 @@ mod tests {
             id: "t-1".to_owned(),
             spent: AgentUsage::default(),
         };
-        let text = session.written();
-        assert_eq!(ResumableSession::read(&text, "codex"), Some(session));
-        assert_eq!(ResumableSession::read(&text, "claude"), None);
-        assert_eq!(ResumableSession::read("s-1", "claude"), None);
+        let text = session.to_text();
+        assert_eq!(ResumableSession::from_text(&text, "codex"), Some(session));
+        assert_eq!(ResumableSession::from_text(&text, "claude"), None);
+        assert_eq!(ResumableSession::from_text("s-1", "claude"), None);
     }
 }

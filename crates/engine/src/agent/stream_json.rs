@@ -1,16 +1,16 @@
-//! The line format that Claude Code began and others took over: `system`, `assistant`, `user`,
-//! `result`, an object a line. And what all formats of that kind need.
+//! Parses the line format of Claude Code, which others adopted: one object per line, with the
+//! types `system`, `assistant`, `user` and `result`. It also has helpers for all similar formats.
 
 use serde_json::Value;
 
-use super::event::micros;
+use super::event::usd_to_micros;
 use super::quota::QuotaReset;
-use super::{AgentEvent, AgentUsage, tools, trouble};
+use super::{AgentEvent, AgentUsage, error_class, mcp};
 
-/// How much of a tool's input is told.
+/// Maximum length of the shown part of a tool's input.
 const DETAIL_CHARS_MAX: usize = 200;
 
-/// The object that a line is, with its type; None for any other line.
+/// Parses a line that is an object with a type. Returns `None` for any other line.
 pub(super) fn object(line: &str) -> Option<(String, Value)> {
     if !line.starts_with('{') {
         return None;
@@ -33,14 +33,14 @@ pub(super) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = 
     items.into_iter().flatten()
 }
 
-pub(super) fn used(tool: Option<String>, input: Option<&Value>) -> AgentEvent {
-    AgentEvent::Used {
+pub(super) fn tool_event(tool: Option<String>, input: Option<&Value>) -> AgentEvent {
+    AgentEvent::ToolUsed {
         tool: tool.unwrap_or_else(|| "tool".to_owned()),
         detail: input.map(detail).unwrap_or_default(),
     }
 }
 
-/// The part of a tool's input that says most: what it runs, else where, else all of it.
+/// Returns the most informative part of a tool's input: the command, else the path, else all of it.
 pub(super) fn detail(input: &Value) -> String {
     const TELLING: [&str; 9] = [
         "command",
@@ -53,8 +53,8 @@ pub(super) fn detail(input: &Value) -> String {
         "url",
         "description",
     ];
-    let told = TELLING.iter().find_map(|key| input.get(key)?.as_str());
-    let whole = match (told, input) {
+    let informative = TELLING.iter().find_map(|key| input.get(key)?.as_str());
+    let whole = match (informative, input) {
         (Some(text), _) => text.to_owned(),
         (None, Value::String(text)) => text.clone(),
         (None, Value::Null) => String::new(),
@@ -69,7 +69,7 @@ pub(super) fn events(line: &str) -> Option<Vec<AgentEvent>> {
     Some(match kind.as_str() {
         "system" => system(&value),
         "assistant" => list(&value, "/message/content").filter_map(block).collect(),
-        "rate_limit_event" => limited(&value).into_iter().collect(),
+        "rate_limit_event" => rate_limit_event(&value).into_iter().collect(),
         "result" => result(&value),
         _ => Vec::new(),
     })
@@ -91,9 +91,9 @@ fn init(value: &Value) -> Vec<AgentEvent> {
         model: text(value, "/model"),
     }];
     let servers = list(value, "/mcp_servers");
-    events.extend(
-        servers.filter_map(|told| tools::state(&told["name"], &told["status"], &told["error"])),
-    );
+    events.extend(servers.filter_map(|server| {
+        mcp::connection_event(&server["name"], &server["status"], &server["error"])
+    }));
     events
 }
 
@@ -102,16 +102,16 @@ fn block(block: &Value) -> Option<AgentEvent> {
         "text" => Some(AgentEvent::Said {
             text: text(block, "/text")?,
         }),
-        "tool_use" => Some(used(text(block, "/name"), block.get("input"))),
+        "tool_use" => Some(tool_event(text(block, "/name"), block.get("input"))),
         _ => None,
     }
 }
 
-/// A warning that the limit is near is not yet the limit.
-fn limited(value: &Value) -> Option<AgentEvent> {
-    let told = value.get("rate_limit_info")?;
-    let rejected = told["status"].as_str() == Some("rejected");
-    let resets = told["resetsAt"].as_i64().and_then(QuotaReset::epoch);
+/// Parses a rate limit event. A warning that the limit is near is not yet the limit.
+fn rate_limit_event(value: &Value) -> Option<AgentEvent> {
+    let info = value.get("rate_limit_info")?;
+    let rejected = info["status"].as_str() == Some("rejected");
+    let resets = info["resetsAt"].as_i64().and_then(QuotaReset::from_epoch);
     rejected.then_some(AgentEvent::OutOfQuota { until: resets })
 }
 
@@ -120,15 +120,15 @@ fn result(value: &Value) -> Vec<AgentEvent> {
         usage: usage(value),
         model: None,
     }];
-    events.extend(number(value, "/num_turns").map(|turns| AgentEvent::Turned { turns }));
-    let said = text(value, "/result");
-    // `subtype` says "success" even where nobody is logged in.
+    events.extend(number(value, "/num_turns").map(|turns| AgentEvent::TurnCount { turns }));
+    let message_text = text(value, "/result");
+    // `subtype` is "success" even if there is no login.
     if value["is_error"].as_bool() == Some(true) {
         let errors = list(value, "/errors").filter_map(Value::as_str);
         let errors: Vec<&str> = errors
             .chain(value.pointer("/error/message").and_then(Value::as_str))
             .collect();
-        let message = said.unwrap_or_else(|| errors.join("\n"));
+        let message = message_text.unwrap_or_else(|| errors.join("\n"));
         events.push(match value["subtype"].as_str() {
             Some("error_max_budget_usd") => AgentEvent::OverBudget { message },
             _ => failure(value, &message),
@@ -136,8 +136,8 @@ fn result(value: &Value) -> Vec<AgentEvent> {
     } else {
         let structured = value
             .get("structured_output")
-            .filter(|told| !told.is_null());
-        let answer = structured.map(Value::to_string).or(said);
+            .filter(|output| !output.is_null());
+        let answer = structured.map(Value::to_string).or(message_text);
         events.extend(answer.map(|text| AgentEvent::Answered { text }));
     }
     events
@@ -146,23 +146,24 @@ fn result(value: &Value) -> Vec<AgentEvent> {
 fn failure(value: &Value, message: &str) -> AgentEvent {
     let status = number(value, "/api_error_status");
     let message = match status {
-        // The words may be a proxy's own; the number is the provider's.
+        // The text may come from a proxy, but the status is the provider's.
         Some(401 | 403) => format!("{message} (status 401)"),
         Some(429) => format!("{message} (status 429)"),
         _ => message.to_owned(),
     };
-    trouble::of(&message)
+    error_class::classify_error(&message)
 }
 
-/// The price is of the whole session, so the part since the last result is taken where it is told.
+/// Returns the usage. The total price covers the whole session, so the part since the last result
+/// is used if it is reported.
 fn usage(value: &Value) -> AgentUsage {
     let count = |name: &str| number(value, &format!("/usage/{name}"));
     let (plain, out) = (count("input_tokens"), count("output_tokens"));
     let cached = count("cache_read_input_tokens");
-    let beside =
+    let cache_tokens =
         cached.unwrap_or_default() + count("cache_creation_input_tokens").unwrap_or_default();
-    // Claude counts the cache apart from the rest; who tells a sum has it inside.
-    let beside = count("total_tokens").map_or(beside, |_| 0);
+    // Claude reports cached tokens separately; a CLI that reports a total includes them.
+    let cache_tokens = count("total_tokens").map_or(cache_tokens, |_| 0);
     let since = value
         .get("model_usage_since_last_result")
         .and_then(Value::as_object);
@@ -175,8 +176,8 @@ fn usage(value: &Value) -> AgentUsage {
     AgentUsage {
         usd_micros: price
             .or_else(|| value["total_cost_usd"].as_f64())
-            .and_then(micros),
-        tokens_in: plain.map(|plain| plain + beside),
+            .and_then(usd_to_micros),
+        tokens_in: plain.map(|plain| plain + cache_tokens),
         tokens_out: out,
         tokens_cached: cached,
     }

@@ -1,4 +1,4 @@
-//! A shell script as the agent: what it is given, and what is made of its answer.
+//! Tests with a shell script as the agent: its inputs, and the reading of its answer.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ mod acp;
 mod invocations;
 mod recorded;
 
-/// A known CLI as if it were installed.
+/// Returns a known CLI as if it were installed.
 fn native(cli: &'static AgentCli) -> CliAgent {
     CliAgent {
         name: cli.name.to_owned(),
@@ -23,7 +23,7 @@ fn native(cli: &'static AgentCli) -> CliAgent {
         credentials: Vec::new(),
         reads: Vec::new(),
         hosts: None,
-        minds_money: true,
+        has_budget_flag: true,
     }
 }
 
@@ -38,7 +38,7 @@ impl Desk {
         let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
-            adopts: false,
+            adopts_orphans: false,
         };
         fs::create_dir(dir.path().join("work")).unwrap();
         Self { dir, host }
@@ -73,10 +73,10 @@ impl Desk {
             limits: ProcessLimits::default(),
             model: Some("some-model".to_owned()),
             session: None,
-            allotment: None,
+            disk_quota: None,
             usd_micros_max: None,
-            tools: None,
-            confinement: None,
+            mcp_endpoint: None,
+            sandbox: None,
         }
     }
 
@@ -85,7 +85,7 @@ impl Desk {
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
         };
-        run(
+        run_agent(
             &self.host,
             &agent,
             &self.assignment(),
@@ -192,7 +192,10 @@ async fn events_usage_session_and_model_are_kept() {
         "what was told as it went counts, the result fills in"
     );
     assert_eq!(report.events.len(), 4);
-    assert_eq!(answer::built(&report.result.unwrap().0).summary, "done");
+    assert_eq!(
+        answer::parse_builder_answer(&report.result.unwrap().0).summary,
+        "done"
+    );
 }
 
 #[tokio::test]
@@ -202,7 +205,7 @@ async fn an_agent_that_is_not_installed_says_so() {
         program: "no-such-agent".into(),
         args: Vec::new(),
     };
-    let failed = run(
+    let failed = run_agent(
         &desk.host,
         &agent,
         &desk.assignment(),
@@ -230,7 +233,7 @@ async fn an_agent_that_hangs_is_a_report_with_what_it_said_so_far() {
     let (stopper, stop) = StopSignal::pair();
     let mut assignment = desk.assignment();
     assignment.limits.idle = Duration::from_millis(300);
-    let report = run(&desk.host, &agent, &assignment, |_| {}, stop)
+    let report = run_agent(&desk.host, &agent, &assignment, |_| {}, stop)
         .await
         .unwrap();
     drop(stopper);

@@ -1,14 +1,14 @@
-//! What a check's output says of test coverage, for the tools that people use.
+//! Finds the test coverage in a check's output, for common tools.
 //!
-//! It is read line by line, so that the output may be as long as it likes. Where a tool names a
-//! total, the total counts; where it only names parts, the lowest of them does. No figure is no
-//! coverage: what is not understood is not enough.
+//! It reads line by line, so the output may have any length. A total takes precedence; if a tool
+//! reports only parts, the lowest one counts. Output without a known figure has no coverage, so it
+//! is never sufficient.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A share in hundredths of a percent, so that it can be compared.
+/// Coverage in hundredths of a percent, so that it can be compared exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CoveragePercent(u32);
 
@@ -17,7 +17,7 @@ impl CoveragePercent {
         Self(u32::from(whole) * 100)
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let hundredths: String = part.chars().chain("00".chars()).take(2).collect();
         let share = whole.parse::<u32>().ok()? * 100 + hundredths.parse::<u32>().ok()?;
@@ -31,7 +31,7 @@ impl std::fmt::Display for CoveragePercent {
     }
 }
 
-/// Reads lines, and knows what they came to.
+/// Collects coverage figures from lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoverageReader {
     total: Option<CoveragePercent>,
@@ -40,57 +40,60 @@ pub struct CoverageReader {
 }
 
 impl CoverageReader {
-    pub fn read(&mut self, line: &str) {
-        // A line longer than any tool's is not a figure.
+    pub fn read_line(&mut self, line: &str) {
+        // No tool prints such a long line with a figure.
         if line.len() > 400 {
             return;
         }
-        let (place, found) = if let Some(found) = total(line) {
-            (&mut self.total, found)
-        } else if let Some(found) = of_lines(line) {
-            (&mut self.lines, found)
-        } else if let Some(found) = of_a_part(line) {
-            (&mut self.part, found)
+        let (figure, percent) = if let Some(percent) = parse_total(line) {
+            (&mut self.total, percent)
+        } else if let Some(percent) = parse_line_coverage(line) {
+            (&mut self.lines, percent)
+        } else if let Some(percent) = parse_part(line) {
+            (&mut self.part, percent)
         } else {
             return;
         };
-        *place = Some(place.map_or(found, |known| known.min(found)));
+        *figure = Some(figure.map_or(percent, |lowest| lowest.min(percent)));
     }
 
-    pub fn share(self) -> Option<CoveragePercent> {
+    pub fn coverage(self) -> Option<CoveragePercent> {
         self.total.or(self.lines).or(self.part)
     }
 }
 
 const PERCENT: &str = r"(\d{1,3}(?:\.\d{1,4})?)\s?%";
 
-/// The last row of a table: llvm-cov, coverage.py, gcovr, `go tool cover`, coverlet, istanbul.
-fn total(line: &str) -> Option<CoveragePercent> {
+/// Parses the last row of a table: llvm-cov, coverage.py, gcovr, `go tool cover`, coverlet,
+/// istanbul.
+fn parse_total(line: &str) -> Option<CoveragePercent> {
     static ROW: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"(?i)^\W*(total|all files)\b").ok());
     static SHARE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PERCENT).ok());
     let name = ROW.as_ref()?.captures(line)?.get(1)?;
     if name.as_str().eq_ignore_ascii_case("all files") {
-        // Statements, branches, functions, lines; without the sign.
+        // The cells are statements, branches, functions and lines, without a percent sign.
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        return CoveragePercent::read(cells.get(4)?.trim_end_matches('%').trim());
+        return CoveragePercent::parse(cells.get(4)?.trim_end_matches('%').trim());
     }
     let shares: Vec<&str> = SHARE
         .as_ref()?
         .captures_iter(line)
-        .filter_map(|found| Some(found.get(1)?.as_str()))
+        .filter_map(|captures| Some(captures.get(1)?.as_str()))
         .collect();
-    // llvm-cov has regions, functions, lines, and then branches; the others have one, or lines first.
+    // llvm-cov has regions, functions, lines and then branches; the others have one figure, or
+    // lines first.
     let at = if line.contains('|') {
         0
     } else {
         shares.len().min(3).checked_sub(1)?
     };
-    CoveragePercent::read(shares.get(at)?)
+    CoveragePercent::parse(shares.get(at)?)
 }
 
-/// `Lines : 85.7% (6/7)`, `lines......: 85.7%`, `Line Coverage: 92.3%`, `85.32% coverage, 128/150 lines covered`.
-fn of_lines(line: &str) -> Option<CoveragePercent> {
+/// Parses `Lines : 85.7% (6/7)`, `lines......: 85.7%`, `Line Coverage: 92.3%` and `85.32%
+/// coverage, 128/150 lines covered`.
+fn parse_line_coverage(line: &str) -> Option<CoveragePercent> {
     static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(&format!(
             r"(?i)^\W*lines?(?:\s+coverage)?[\s.]*:\s*{PERCENT}"
@@ -100,18 +103,18 @@ fn of_lines(line: &str) -> Option<CoveragePercent> {
     static TARPAULIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(&format!(r"(?i)^\W*{PERCENT}\s+coverage,.*\blines covered")).ok()
     });
-    let found = NAMED
+    let captures = NAMED
         .as_ref()?
         .captures(line)
         .or_else(|| TARPAULIN.as_ref()?.captures(line))?;
-    CoveragePercent::read(found.get(1)?.as_str())
+    CoveragePercent::parse(captures.get(1)?.as_str())
 }
 
-/// `coverage: 87.5% of statements`, as Go says for each package.
-fn of_a_part(line: &str) -> Option<CoveragePercent> {
+/// Parses `coverage: 87.5% of statements`, which Go prints for each package.
+fn parse_part(line: &str) -> Option<CoveragePercent> {
     static SAID: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(&format!(r"(?i)\bcoverage\s*[:=]\s*{PERCENT}")).ok());
-    CoveragePercent::read(SAID.as_ref()?.captures(line)?.get(1)?.as_str())
+    CoveragePercent::parse(SAID.as_ref()?.captures(line)?.get(1)?.as_str())
 }
 
 #[cfg(test)]
@@ -120,8 +123,8 @@ mod tests {
 
     fn said(output: &str) -> Option<String> {
         let mut coverage = CoverageReader::default();
-        output.lines().for_each(|line| coverage.read(line));
-        coverage.share().map(|share| share.to_string())
+        output.lines().for_each(|line| coverage.read_line(line));
+        coverage.coverage().map(|share| share.to_string())
     }
 
     #[test]

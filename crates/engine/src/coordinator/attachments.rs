@@ -1,5 +1,5 @@
-//! Files that travel with a report: the record of its run, the transcript, and the artefacts that the
-//! report names. A file that is missing, or is no plain file, is left out.
+//! Files that are sent with a report: the record of its run, the transcript, and the artefacts that
+//! the report names. A file that is missing or not a regular file is left out.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -12,10 +12,11 @@ use flow::{EventKind, TicketId};
 use store::Artefact;
 
 use super::wire::{Base64Bytes, FILE_BYTES_MAX};
-use crate::runs;
-use crate::workshop::TicketFiles;
+use crate::project::TicketFiles;
+use crate::run_records;
 
-/// The lease of a report that has something to show.
+/// Returns the lease of a report that has files: every report of a job except its start and its
+/// loss.
 pub fn of_report(what: &EventKind) -> Option<Lease> {
     let is_an_end = !matches!(
         what,
@@ -24,16 +25,17 @@ pub fn of_report(what: &EventKind) -> Option<Lease> {
     what.lease().filter(|_| is_an_end)
 }
 
-/// Below the data directory, each once.
+/// Returns the paths of the files below the data directory, without duplicates.
 pub fn paths(ticket: &TicketId, lease: Lease, artefacts: &[Artefact]) -> BTreeSet<String> {
-    let files = TicketFiles::of(Path::new(""), ticket);
-    let run = files.run(lease.serial, lease.fence);
-    let own = [runs::RECORD, runs::TRANSCRIPT].map(|name| files.relative(&run.join(name)));
+    let files = TicketFiles::new(Path::new(""), ticket);
+    let run = files.run_dir(lease.serial, lease.fence);
+    let own = [run_records::RECORD_FILE, run_records::TRANSCRIPT_FILE]
+        .map(|name| files.relative_path(&run.join(name)));
     let named = artefacts.iter().map(|artefact| artefact.path.clone());
     own.into_iter().chain(named).collect()
 }
 
-/// The beginning of a long one.
+/// Reads a file, up to the size that the server keeps.
 pub async fn read(data_dir: &Path, path: &str) -> Option<Base64Bytes> {
     let path = data_dir.join(path);
     let read = tokio::task::spawn_blocking(move || {

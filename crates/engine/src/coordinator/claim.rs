@@ -1,13 +1,13 @@
-//! The only place that claims. What keeps a job from a worker is looked at here: lost leases, the
-//! budget of the day, paused providers and their stand-ins, limits, labels, dependencies.
+//! The only place that claims jobs. It applies everything that keeps a job from a worker: lost
+//! leases, the daily budget, paused providers and their fallbacks, limits, labels and dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flow::event::Lease;
-use flow::free;
+use flow::task;
 use flow::usage::Caps;
-use flow::{Actor, EventKind, Policy, Queue, Task, Ticket, TicketId, stand_in};
+use flow::{Actor, EventKind, Policy, Queue, Task, Ticket, TicketId, fallback_agent};
 use store::{
     ClaimTarget, Job, JobId, JobQuery, JobState, JobWork, Leased, Page, Pause, PauseScope,
     ServedQueue, Stored,
@@ -16,19 +16,21 @@ use store::{
 use super::{AgentClaim, Error, JobRequest, LocalCoordinator, Offer, POLL, Report, WorkItem};
 use crate::worker::name::{is_dead, process_name};
 
-/// Ready jobs looked through for one that the worker can do.
+/// Maximum number of ready jobs read while looking for one that the worker can do.
 const LOOK_MOST: u32 = 1000;
-/// Leases of one ticket that are looked through, and lapsed ones taken back at a time.
+/// Maximum number of leases read per ticket, and of expired leases taken back at a time.
 const LEASES_MAX: u32 = 100;
-/// Rules that people answered for one repository.
+/// Maximum number of rules read per repository.
 const RULES_MAX: u32 = 1000;
-/// Telling dependents takes milliseconds, so news of a dead process is free again soon.
-const NEWS_LEASE: Duration = Duration::from_secs(10);
-const NEWS_MAX: u32 = 32;
+/// Lease of a dependency update. Notifying dependents takes milliseconds, so the update of a dead
+/// process is soon free again.
+const UPDATE_LEASE: Duration = Duration::from_secs(10);
+/// Maximum number of dependency updates claimed at a time.
+const UPDATES_MAX: u32 = 32;
 
 impl LocalCoordinator {
-    /// Lists what the worker could claim, or waits until there may be something. Idle workers are
-    /// many, so a look in vain costs the store three calls.
+    /// Lists what the worker could claim, or waits until there may be something. There are many
+    /// idle workers, so a request without a result costs the store only three calls.
     pub(super) async fn wait_for_offers(
         &self,
         request: &JobRequest,
@@ -53,7 +55,7 @@ impl LocalCoordinator {
             self.offers(ready, request).await?
         };
         if offers.is_empty() {
-            // These jobs stay ready and would wake us at once.
+            // These jobs stay ready and would wake us again at once.
             tokio::time::sleep(most.min(POLL)).await;
         }
         Ok(offers)
@@ -63,7 +65,7 @@ impl LocalCoordinator {
         if most.is_zero() {
             return;
         }
-        // Where no job is open at all, nothing happens before a new one wakes us.
+        // If no job is open at all, nothing happens before a new one wakes us.
         let is_quiet = most > POLL && self.store.has_open(None).await == Ok(false);
         let most = if is_quiet { most } else { most.min(POLL) };
         self.wait_for_any(request, most).await;
@@ -74,7 +76,7 @@ impl LocalCoordinator {
         self.store.wait(&request.any_job(), most).await;
     }
 
-    /// Jobs that could be claimed from the worker's queues, most urgent first.
+    /// Returns the claimable jobs of the worker's queues, most urgent first.
     async fn ready_jobs(&self, request: &JobRequest) -> Result<Vec<Job>, Error> {
         let query = JobQuery {
             queues: request
@@ -95,7 +97,8 @@ impl LocalCoordinator {
         Ok(self.store.jobs(&query, &page(LOOK_MOST)).await?.items)
     }
 
-    /// The same of one ticket. Its worker has nobody beside it who takes lost leases back.
+    /// Returns the claimable jobs of one ticket. A worker of one ticket may be the only one, so it
+    /// takes lost leases back itself.
     async fn ready_jobs_of(&self, id: &TicketId, request: &JobRequest) -> Result<Vec<Job>, Error> {
         let mut jobs = self.jobs_of(id).await?;
         if self.take_back(id, &jobs, request).await? {
@@ -115,7 +118,7 @@ impl LocalCoordinator {
         Ok(jobs)
     }
 
-    /// A ticket has few jobs.
+    /// Returns all jobs of a ticket, which has few.
     async fn jobs_of(&self, id: &TicketId) -> Result<Vec<Job>, Error> {
         let query = JobQuery {
             ticket: Some(id.clone()),
@@ -127,7 +130,7 @@ impl LocalCoordinator {
     async fn offers(&self, ready: Vec<Job>, request: &JobRequest) -> Result<Vec<Offer>, Error> {
         let most = usize::try_from(request.most).unwrap_or(usize::MAX);
         let skip: BTreeSet<&WorkItem> = request.skip.iter().collect();
-        let (mut seen, mut offers) = (BTreeSet::new(), Vec::new());
+        let (mut offered, mut offers) = (BTreeSet::new(), Vec::new());
         for job in ready {
             if offers.len() >= most {
                 break;
@@ -136,7 +139,7 @@ impl LocalCoordinator {
                 Some(id) => WorkItem::Ticket(id.clone()),
                 None => WorkItem::Task(job.id),
             };
-            if skip.contains(&of) || !seen.insert(of.clone()) {
+            if skip.contains(&of) || !offered.insert(of.clone()) {
                 continue;
             }
             offers.extend(self.offer(of, job, request).await?);
@@ -153,10 +156,10 @@ impl LocalCoordinator {
         let ticket = match (&of, &job.work) {
             (WorkItem::Ticket(id), _) => self.ticket(id).await?.ticket,
             (WorkItem::Task(_), JobWork::Free { body, .. }) => {
-                let Ok(ticket) = free::ticket(body, job.id.0, (self.clock)()) else {
+                let Ok(ticket) = task::ticket_from_task(body, job.id.0, (self.clock)()) else {
                     return Ok(None);
                 };
-                if !self.are_done(&free::depends_on(body)).await? {
+                if !self.are_done(&task::depends_on(body)).await? {
                     return Ok(None);
                 }
                 ticket
@@ -165,7 +168,7 @@ impl LocalCoordinator {
         };
         let context = &ticket.spec.context;
         let labels = request.labels.as_ref();
-        if labels.is_some_and(|labels| !context.suits(labels)) {
+        if labels.is_some_and(|labels| !context.matches_labels(labels)) {
             return Ok(None);
         }
         let rules = match &context.repository {
@@ -179,14 +182,14 @@ impl LocalCoordinator {
         }))
     }
 
-    /// Rules that people accepted for a repository, by the name that tickets have for it.
+    /// Returns the rules that people accepted for a repository, by its name in tickets.
     async fn accepted_rules(&self, repository: &str) -> Result<Vec<String>, Error> {
         let rules = self.store.rules(repository, RULES_MAX).await?.into_iter();
         let rules = rules.filter(|rule| rule.accepted);
         Ok(rules.map(|rule| findings::one_line(&rule.text)).collect())
     }
 
-    /// Whether all these tasks have been completed. The claim itself looks again.
+    /// Returns whether all these tasks are completed. The claim itself checks again.
     async fn are_done(&self, ids: &[String]) -> Result<bool, Error> {
         for id in ids {
             let job = self.store.job_by_key(&format!("task/{id}")).await?;
@@ -197,8 +200,8 @@ impl LocalCoordinator {
         Ok(true)
     }
 
-    /// Whether a person paused this worker, or all of its kind. The store itself minds the pauses
-    /// of queues and providers.
+    /// Returns whether a person paused this worker, or all of its kind. The store itself applies
+    /// the pauses of queues and providers.
     async fn is_paused(&self, name: &str) -> Result<bool, Error> {
         let kind = name.rsplit_once('-').map(|(kind, _)| kind);
         let pauses = self.lasting_pauses().await?;
@@ -208,6 +211,7 @@ impl LocalCoordinator {
         }))
     }
 
+    /// Returns the pauses that have not ended yet.
     async fn lasting_pauses(&self) -> Result<Vec<Pause>, Error> {
         let mut pauses = self.store.pauses().await?;
         if !pauses.is_empty() {
@@ -225,24 +229,25 @@ impl LocalCoordinator {
         }
     }
 
+    /// Claims jobs of one ticket, after lost leases, the daily budget and paused providers.
     async fn claim_of_ticket(
         &self,
         id: &TicketId,
         request: &JobRequest,
     ) -> Result<Vec<Leased>, Error> {
-        // An agent that connects by itself is paid by others.
+        // An agent that connects by itself is not paid by us.
         if !request.is_session() {
             let jobs = self.jobs_of(id).await?;
             self.take_back(id, &jobs, request).await?;
-            self.mind_budget_and_pauses(id, request).await?;
+            self.apply_budget_and_pauses(id, request).await?;
         }
         let mut jobs = Vec::new();
-        // An agent that the worker itself limits is claimed for apart, up to its limit.
+        // An agent that the worker itself limits gets its own claim, up to its limit.
         for (queues, most) in request.served_queues() {
             let claim = store::ClaimRequest {
                 queues,
                 only: Some(ClaimTarget::Ticket(id.clone())),
-                limit: most.min(request.room(&jobs)),
+                limit: most.min(request.remaining(&jobs)),
                 ..request.any_job()
             };
             if claim.limit > 0 && !claim.queues.is_empty() {
@@ -252,46 +257,45 @@ impl LocalCoordinator {
         Ok(jobs)
     }
 
-    async fn mind_budget_and_pauses(
+    async fn apply_budget_and_pauses(
         &self,
         id: &TicketId,
         request: &JobRequest,
     ) -> Result<(), Error> {
         let stored = self.ticket(id).await?;
         let policy = self.policy_for(&stored, request).await?;
-        self.mind_the_budget_of_the_day(&stored.ticket, &policy)
-            .await?;
+        self.check_daily_budget(&stored.ticket, &policy).await?;
         if policy.has_fallback() {
-            self.hand_over(id, &policy, request).await?;
+            self.assign_fallback(id, &policy, request).await?;
         }
         Ok(())
     }
 
-    /// Tells the ticket before an agent is paid that all tickets together spent too much today.
-    async fn mind_the_budget_of_the_day(
-        &self,
-        ticket: &Ticket,
-        policy: &Policy,
-    ) -> Result<(), Error> {
+    /// Reports to the ticket, before an agent is paid, that all tickets together spent too much
+    /// today.
+    async fn check_daily_budget(&self, ticket: &Ticket, policy: &Policy) -> Result<(), Error> {
         let caps = ticket.budget.unwrap_or(policy.budget).day;
         let mut jobs = ticket.jobs.iter();
         let is_paid = jobs.any(|job| job.task.is_paid() && job.holder.is_none());
         if caps == Caps::default() || !is_paid {
             return Ok(());
         }
-        let spent = self.store.spent_since((self.clock)().day()).await?;
-        match flow::over_day(ticket, policy, spent) {
+        let spent = self
+            .store
+            .spent_since((self.clock)().start_of_day())
+            .await?;
+        match flow::exceeded_daily_budget(ticket, policy, spent) {
             Some(limit) => {
-                self.tell_ticket(&ticket.id, policy, EventKind::BudgetReached { limit })
+                self.report_as_system(&ticket.id, policy, EventKind::BudgetReached { limit })
                     .await
             }
             None => Ok(()),
         }
     }
 
-    /// A job whose agent's provider is paused goes to its fallback, where the policy names one that
-    /// may take it and is not paused as well. `flow` decides; here it is only known who is paused.
-    async fn hand_over(
+    /// Gives a job whose agent's provider is paused to a fallback, if the policy names one that may
+    /// take it and is not paused as well. `flow` decides; this code only knows who is paused.
+    async fn assign_fallback(
         &self,
         id: &TicketId,
         policy: &Policy,
@@ -306,27 +310,30 @@ impl LocalCoordinator {
                 let scope = provider.map(PauseScope::Provider);
                 scope.is_some_and(|scope| pauses.iter().any(|pause| pause.scope == scope))
             };
-            let other = stand_in(&ticket, policy, job.serial);
-            if other.is_none_or(|other| is_out(Some(&other))) || !is_out(job.agent.as_deref()) {
+            let fallback = fallback_agent(&ticket, policy, job.serial);
+            if fallback.is_none_or(|fallback| is_out(Some(&fallback)))
+                || !is_out(job.agent.as_deref())
+            {
                 continue;
             }
-            let who = of(job.agent.as_deref()).map_or("the agent", |agent| &agent.name);
-            let (serial, why) = (job.serial, format!("{who} is out of quota"));
-            self.tell_ticket(id, policy, EventKind::AgentOut { serial, why })
+            let name = of(job.agent.as_deref()).map_or("the agent", |agent| &agent.name);
+            let (serial, why) = (job.serial, format!("{name} is out of quota"));
+            self.report_as_system(id, policy, EventKind::AgentOut { serial, why })
                 .await?;
         }
         Ok(())
     }
 
-    /// A refusal is no trouble: somebody else has taken the job up meanwhile, or said the same.
-    async fn tell_ticket(
+    /// Reports an event as Countersign itself. A refusal is fine: another worker has taken the job
+    /// meanwhile, or reported the same.
+    async fn report_as_system(
         &self,
         id: &TicketId,
         policy: &Policy,
         what: EventKind,
     ) -> Result<(), Error> {
         match self
-            .decide(id, policy, Report::new(Actor::house(), what))
+            .decide(id, policy, Report::new(Actor::system(), what))
             .await
         {
             Ok(_) => Ok(()),
@@ -335,18 +342,20 @@ impl LocalCoordinator {
         }
     }
 
-    /// Leases of one ticket that ran out, and those of processes on this machine that are certainly
-    /// dead, become events: the job goes back to its queue. True where there was one.
+    /// Turns expired leases of one ticket, and leases of processes on this machine that are
+    /// certainly dead, into events, so that their jobs go back to the queue. Returns true if there
+    /// was one.
     async fn take_back(
         &self,
         id: &TicketId,
         jobs: &[Job],
         request: &JobRequest,
     ) -> Result<bool, Error> {
-        // News belongs to nobody in particular; whoever brings some looks after it.
+        // Dependency updates have no fixed worker; `notify_dependents` takes their leases back
+        // itself.
         let is_news = |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. }));
         let is_leased = |job: &&Job| job.state == JobState::Leased && !is_news(job);
-        let (mut now, mut taken) = (None, false);
+        let (mut now, mut any_lost) = (None, false);
         for job in jobs.iter().filter(is_leased) {
             let Some(serial) = job.serial.filter(|_| !request.spare_leases) else {
                 continue;
@@ -355,7 +364,7 @@ impl LocalCoordinator {
                 serial,
                 fence: job.fence,
             };
-            if request.held.contains(&lease) {
+            if request.leases.contains(&lease) {
                 continue;
             }
             let now = match now {
@@ -372,12 +381,12 @@ impl LocalCoordinator {
             }
             let stored = self.ticket(id).await?;
             let policy = self.policy_for(&stored, request).await?;
-            taken |= self.report_lost_lease(id, &policy, lease).await?;
+            any_lost |= self.report_lost_lease(id, &policy, lease).await?;
         }
-        Ok(taken)
+        Ok(any_lost)
     }
 
-    /// The project's policy as the worker read it, else the one on the ticket's record.
+    /// Returns the policy of the project as the worker read it, or the recorded one of the ticket.
     async fn policy_for(&self, stored: &Stored, request: &JobRequest) -> Result<Policy, Error> {
         match &request.policy {
             Some(policy) => Ok((**policy).clone()),
@@ -385,7 +394,7 @@ impl LocalCoordinator {
         }
     }
 
-    /// The fence still holds; only the waiting for the lease's end is cut short.
+    /// Ends a lease now, so that nobody waits for its expiry. The fence still holds.
     pub(super) async fn end_lease(&self, job: &Job) -> Result<(), Error> {
         match self.store.renew(job.id, job.fence, Duration::ZERO).await {
             Ok(_) | Err(store::Error::StaleFence { .. }) => Ok(()),
@@ -393,28 +402,28 @@ impl LocalCoordinator {
         }
     }
 
-    /// Tells the ticket that a lease on one of its jobs is lost; false where that was not so any more.
+    /// Reports a lost lease to its ticket. Returns false if the lease is not lost any more.
     async fn report_lost_lease(
         &self,
         id: &TicketId,
         policy: &Policy,
         lease: Lease,
     ) -> Result<bool, Error> {
-        let report = Report::new(Actor::house(), EventKind::LeaseLost { lease });
+        let report = Report::new(Actor::system(), EventKind::LeaseLost { lease });
         match self.decide(id, policy, report).await {
             Ok(_) => Ok(true),
-            // Another node was faster, or the lease was prolonged in this instant.
+            // Another node was faster, or the lease was prolonged at the same moment.
             Err(Error::Store(store::Error::Conflict { .. })) => Ok(false),
             Err(error) if error.is_stale() || error.refusal().is_some() => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes back leases that ran out, whoever held them; says how many. Any number of nodes may do
-    /// it: the store lets one of them win.
+    /// Takes expired leases back, whoever held them, and returns their number. Any number of nodes
+    /// may do this: the store lets one of them win.
     pub async fn take_back_lapsed(&self) -> Result<usize, Error> {
         let expired = self.store.expire(LEASES_MAX).await?;
-        let mut taken = usize::try_from(expired.requeued).unwrap_or(usize::MAX);
+        let mut count = usize::try_from(expired.requeued).unwrap_or(usize::MAX);
         for job in expired.of_tickets {
             let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
                 continue;
@@ -423,12 +432,12 @@ impl LocalCoordinator {
             let policy = self.policy_of(&stored).await?;
             let fence = job.fence;
             let lease = Lease { serial, fence };
-            taken += usize::from(self.report_lost_lease(id, &policy, lease).await?);
+            count += usize::from(self.report_lost_lease(id, &policy, lease).await?);
         }
-        Ok(taken)
+        Ok(count)
     }
 
-    /// A task that the worker chose, or the most urgent of its queues.
+    /// Claims the task that the worker chose, or the most urgent one of its queues.
     async fn claim_task(
         &self,
         job: Option<JobId>,
@@ -454,27 +463,30 @@ impl LocalCoordinator {
         Ok(self.store.claim(&claim).await?)
     }
 
-    /// Compares the day's spending of all tickets with the budget: tasks share it.
+    /// Returns whether the day's spending of all tickets has reached the budget, which tasks share.
     async fn is_over_the_day(&self, job: JobId, request: &JobRequest) -> Result<bool, Error> {
-        let found = self.store.job(job).await?;
+        let stored = self.store.job(job).await?;
         let (Some(JobWork::Free { body, .. }), Some(policy)) =
-            (found.map(|found| found.work), &request.policy)
+            (stored.map(|stored| stored.work), &request.policy)
         else {
             return Ok(false);
         };
-        let Ok(ticket) = free::ticket(&body, job.0, (self.clock)()) else {
+        let Ok(ticket) = task::ticket_from_task(&body, job.0, (self.clock)()) else {
             return Ok(true);
         };
-        let spent = self.store.spent_since((self.clock)().day()).await?;
-        Ok(flow::over_day(&ticket, policy, spent).is_some())
+        let spent = self
+            .store
+            .spent_since((self.clock)().start_of_day())
+            .await?;
+        Ok(flow::exceeded_daily_budget(&ticket, policy, spent).is_some())
     }
 
-    /// News for dependents, of whichever ticket.
+    /// Claims dependency updates of any ticket.
     pub(super) async fn claim_news(&self) -> Result<Vec<Leased>, Error> {
-        let agent = Actor::house().agent;
+        let agent = Actor::system().agent;
         let claim = store::ClaimRequest {
-            limit: NEWS_MAX,
-            ..store::ClaimRequest::new(process_name(), &agent, [Queue::Tell], NEWS_LEASE)
+            limit: UPDATES_MAX,
+            ..store::ClaimRequest::new(process_name(), &agent, [Queue::Tell], UPDATE_LEASE)
         };
         Ok(self.store.claim(&claim).await?)
     }
@@ -492,7 +504,7 @@ impl JobRequest {
         }
     }
 
-    /// Any job of the worker's queues.
+    /// Builds a store request for any job of the worker's queues.
     fn any_job(&self) -> store::ClaimRequest {
         let queues = self.queues.iter().chain(&self.tasks);
         store::ClaimRequest {
@@ -509,10 +521,11 @@ impl JobRequest {
         }
     }
 
-    /// The queues with the agents that serve them, and how many jobs each group may get.
+    /// Returns the queues with the agents that serve them, and the maximum number of jobs per
+    /// group.
     fn served_queues(&self) -> Vec<(Vec<ServedQueue>, u32)> {
         let system = self.queues.iter().filter(|queue| queue.is_of_system());
-        let agent = Actor::house().agent;
+        let agent = Actor::system().agent;
         let mut together: Vec<ServedQueue> = system
             .map(|queue| ServedQueue::new(queue, &agent))
             .collect();
@@ -541,18 +554,20 @@ impl JobRequest {
         groups
     }
 
-    /// An agent that connects by itself, which has one claim at a time.
+    /// Returns whether this is the request of an agent that connects by itself and has one claim at
+    /// a time.
     fn is_session(&self) -> bool {
         !self.alone_in.is_empty()
     }
 
-    /// Jobs that the worker still has room for.
-    fn room(&self, jobs: &[Leased]) -> u32 {
+    /// Returns how many more jobs the worker can take.
+    fn remaining(&self, jobs: &[Leased]) -> u32 {
         let taken = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         self.most.saturating_sub(taken)
     }
 
-    /// The agent that takes a job meant for this name, or for anybody; none for a linter's.
+    /// Returns the agent that takes a job meant for this name, or for any agent; `None` for the job
+    /// of a linter.
     fn agent_for(&self, task: &Task, name: Option<&str>, policy: &Policy) -> Option<&AgentClaim> {
         if let Task::Review { seat, .. } = task
             && let Some(spec) = policy.reviewers.iter().find(|spec| spec.name == *seat)
@@ -565,7 +580,7 @@ impl JobRequest {
             .iter()
             .filter(|agent| agent.queue == task.queue());
         match name {
-            Some(name) => agents.find(|agent| agent.names.iter().any(|known| known == name)),
+            Some(name) => agents.find(|agent| agent.names.iter().any(|alias| alias == name)),
             None => agents.find(|agent| !agent.named_only),
         }
     }

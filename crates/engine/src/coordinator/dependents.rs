@@ -1,5 +1,5 @@
-//! Tells the tickets that depend on another how that one stands now. Anybody may bring whatever
-//! news lies there: the process whose decision it was may have died before it could.
+//! Notifies dependent tickets of the state of a ticket. Any process may deliver any pending update,
+//! because the process that decided may have died before it could.
 
 use flow::job::DependencyUpdate;
 use flow::{Actor, EventKind, Queue, Refused, Task, TicketId};
@@ -9,15 +9,16 @@ use super::claim::page;
 use super::{Error, LocalCoordinator, Report};
 use crate::worker::name::is_dead;
 
-/// News makes news where a dependent has dependents; they are fewer than this deep.
+/// Maximum number of passes. Notifying a dependent can queue an update for its own dependents; no
+/// chain is this deep.
 const PASSES_MAX: u32 = 1000;
 const LEASES_MAX: u32 = 32;
 
 impl LocalCoordinator {
-    /// Brings all news that nobody has brought yet, of whichever ticket. True where another process
-    /// is about to bring some.
+    /// Delivers all pending dependency updates, of any ticket. Returns true if another process is
+    /// about to deliver some.
     pub async fn notify_dependents(&self) -> Result<bool, Error> {
-        let elsewhere = self.is_brought_elsewhere().await?;
+        let elsewhere = self.is_delivered_elsewhere().await?;
         for _ in 0..PASSES_MAX {
             let jobs = self.claim_news().await?;
             if jobs.is_empty() {
@@ -30,22 +31,22 @@ impl LocalCoordinator {
         Ok(elsewhere)
     }
 
-    /// Leases of dead processes end here.
-    async fn is_brought_elsewhere(&self) -> Result<bool, Error> {
+    /// Returns whether a living process holds an update. Ends the leases of dead processes.
+    async fn is_delivered_elsewhere(&self) -> Result<bool, Error> {
         let query = JobQuery {
             state: Some(JobState::Leased),
             queue: Some(Queue::Tell),
             ..JobQuery::default()
         };
-        let mut alive = false;
+        let mut delivered_elsewhere = false;
         for job in self.store.jobs(&query, &page(LEASES_MAX)).await?.items {
             if job.holder.as_deref().is_some_and(is_dead) {
                 self.end_lease(&job).await?;
             } else {
-                alive = true;
+                delivered_elsewhere = true;
             }
         }
-        Ok(alive)
+        Ok(delivered_elsewhere)
     }
 
     async fn deliver(&self, job: Leased) -> Result<(), Error> {
@@ -60,14 +61,15 @@ impl LocalCoordinator {
             },
         };
         match self.store.finish(vec![ended], None).await {
-            // Somebody else has brought it meanwhile; a dependent hears it once.
+            // Another process has delivered it meanwhile. A dependent accepts it only once.
             Ok(_) | Err(store::Error::StaleFence { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Says how the ticket stands now, because news may have overtaken news. A dependent that has
-    /// heard it, or no longer waits, refuses; that is noted and no trouble here.
+    /// Reports the current state of the ticket, because a newer update may have overtaken this one.
+    /// A dependent that already knows it, or no longer waits, refuses. The refusal is logged and is
+    /// no error here.
     async fn tell_dependents(&self, id: &TicketId, news: &DependencyUpdate) -> Result<(), Error> {
         let source = self.ticket(id).await?;
         let outcome = source.ticket.as_dependency(&self.policy_of(&source).await?);
@@ -80,12 +82,12 @@ impl LocalCoordinator {
                     why: why.clone(),
                 },
                 (None, DependencyUpdate::Repaired) => EventKind::DependencyRepaired { ticket },
-                // It was so and is no longer; what comes of it will be told in its time.
+                // This state is outdated; the next outcome has its own update.
                 (None, DependencyUpdate::Met | DependencyUpdate::Failed { .. }) => continue,
             };
             let stored = self.ticket(&dependent).await?;
             let policy = self.policy_of(&stored).await?;
-            let report = Report::new(Actor::house(), what);
+            let report = Report::new(Actor::system(), what);
             match self.decide(&dependent, &policy, report).await {
                 Ok(_)
                 | Err(Error::Refused(Refused::NotNow { .. } | Refused::NotADependency { .. })) => {}

@@ -1,6 +1,6 @@
-//! Why a coordinator did not do what was asked.
+//! Errors of a coordinator.
 
-use flow::standing::Denied;
+use flow::access::Denied;
 use flow::{Queue, Refused, TicketId};
 
 use super::local::ATTEMPTS_MAX;
@@ -20,20 +20,20 @@ pub enum Error {
     },
     #[error("{0} was changed by others {ATTEMPTS_MAX} times in a row; try again")]
     TooBusy(TicketId),
-    #[error("the {task} of {ticket} is for {agent:?}, and nobody of that name works here")]
+    #[error("the {task} of {ticket} is assigned to {agent:?}, but no agent has that name here")]
     ForSomebodyElse {
         ticket: TicketId,
         task: Queue,
         agent: String,
     },
-    /// The submission cannot be taken as it is; its author can mend it.
+    /// The submission cannot be accepted as it is; its author can fix it.
     #[error("{0}")]
     Unusable(String),
-    /// A server did not let the caller, or decided otherwise.
+    /// A server denied the call, or decided differently.
     #[error("{why}")]
     Denied {
         why: String,
-        /// It is about who may judge, so another judge may.
+        /// The refusal concerns this reviewer only, so another reviewer may succeed.
         no_judge: bool,
     },
     #[error("a worker broke: {0}")]
@@ -43,12 +43,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Worth trying again as it is.
+    /// Returns whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_transient())
     }
 
-    /// The reason of a refusal; none where nothing was decided at all.
+    /// Returns the reason of a refusal; `None` if nothing was decided at all.
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Refused(refused) => Some(refused.to_string()),
@@ -57,16 +57,17 @@ impl Error {
         }
     }
 
-    /// Refused because of who would judge: another agent may.
+    /// Returns whether the refusal concerns the reviewer: another agent may succeed.
     pub fn is_about_the_judge(&self) -> bool {
         match self {
-            Self::Refused(refused) => refused.is_about_the_judge(),
+            Self::Refused(refused) => refused.is_reviewer_ineligible(),
             Self::Denied { no_judge, .. } => *no_judge,
             _ => false,
         }
     }
 
-    /// The lease has gone to somebody else: whatever was done under it does not count.
+    /// Returns whether another worker has the lease now. Work done under the old lease does not
+    /// count.
     pub fn is_stale(&self) -> bool {
         matches!(
             self,

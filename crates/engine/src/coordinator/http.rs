@@ -1,6 +1,6 @@
-//! The coordinator of a worker whose tickets are on a server: every verb is one call, and the server
-//! decides. A server that is away is reported as a store that is away would be, so that the worker
-//! waits and asks again.
+//! The coordinator of a worker whose tickets are on a server. Each method is one call, and the
+//! server decides. An unreachable server is reported like an unreachable store, so that the worker
+//! waits and retries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,59 +21,64 @@ use super::{
     Coordinator, Error, JobRequest, Offer, Report, RunToken, TaskReport, Upload, attachments,
 };
 
+/// Time limit of ordinary calls.
 const QUICK: Duration = Duration::from_secs(20);
+/// Time limit of calls that may carry large data.
 const HEAVY: Duration = Duration::from_secs(180);
 const TOO_MANY_REQUESTS: u16 = 429;
 const REQUEST_TIMEOUT: u16 = 408;
 
-/// Carries calls to the server. The HTTP client is the caller's.
+/// Sends calls to the server. The caller provides the HTTP client.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync {
-    /// The server's address, for messages.
+    /// Returns the address of the server, for messages.
     fn url(&self) -> &str;
 
-    /// Posts one call; the status and body of the answer.
+    /// Posts one call and returns the status and body of the response.
     async fn post(&self, body: Vec<u8>, within: Duration)
     -> Result<(u16, Vec<u8>), TransportError>;
 }
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Debug)]
 pub struct TransportError {
     pub why: String,
-    /// Nothing was sent, so nothing was done.
+    /// True if nothing was sent, so that nothing was done.
     pub unsent: bool,
 }
 
 #[derive(Debug)]
 pub struct HttpCoordinator {
     transport: Arc<dyn Transport>,
-    /// The directory that attachments are read from.
+    /// Directory that attachments are read from.
     data_dir: PathBuf,
 }
 
-/// Why a call brought nothing.
+/// Reason why a call failed.
 #[derive(Debug)]
-enum Lost {
-    /// Nothing was written.
+enum CallFailure {
+    /// The call was not sent, so nothing was written.
     Unsent(String),
-    /// Perhaps it was written.
+    /// The response is missing, so the effect is unknown.
     Unanswered(String),
-    /// The server said so.
+    /// The server answered with an error.
     Told(Error),
 }
 
-impl From<Lost> for Error {
-    /// Every verb may be repeated: the server knows a report by its lease and its words.
-    fn from(lost: Lost) -> Self {
+impl From<CallFailure> for Error {
+    /// Makes an error that callers may retry. Every call may be repeated, because the server
+    /// recognises a report by its lease and content.
+    fn from(lost: CallFailure) -> Self {
         match lost {
-            Lost::Unsent(why) | Lost::Unanswered(why) => store::Error::Unreachable(why).into(),
-            Lost::Told(error) => error,
+            CallFailure::Unsent(why) | CallFailure::Unanswered(why) => {
+                store::Error::Unreachable(why).into()
+            }
+            CallFailure::Told(error) => error,
         }
     }
 }
 
-/// The part of a problem document that a worker acts on.
+/// Fields of a problem document that a worker uses.
 #[derive(Deserialize)]
 struct ProblemBody {
     #[serde(default)]
@@ -90,46 +95,50 @@ impl HttpCoordinator {
         }
     }
 
-    async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Lost> {
-        let body = serde_json::to_vec(call).map_err(|error| Lost::Unsent(error.to_string()))?;
+    /// Sends one call and decodes the answer.
+    async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, CallFailure> {
+        let body =
+            serde_json::to_vec(call).map_err(|error| CallFailure::Unsent(error.to_string()))?;
         let posted = self.transport.post(body, time_limit(call)).await;
         let (status, body) = posted.map_err(|TransportError { why, unsent }| {
             if unsent {
-                Lost::Unsent(why)
+                CallFailure::Unsent(why)
             } else {
-                Lost::Unanswered(why)
+                CallFailure::Unanswered(why)
             }
         })?;
         if (200..300).contains(&status) {
             let url = self.transport.url();
             return serde_json::from_slice(&body).map_err(|error| {
-                Lost::Told(Error::Broken(format!(
-                    "the answer of {url} is not understood: {error}; compare `countersign --version` there and here"
+                CallFailure::Told(Error::Broken(format!(
+                    "could not read the answer of {url}: {error}; compare `countersign --version` there and here"
                 )))
             });
         }
-        Err(self.told(status, serde_json::from_slice(&body).ok()))
+        Err(self.error_from_response(status, serde_json::from_slice(&body).ok()))
     }
 
-    /// Reads the answer of the server, or of a proxy in its place.
-    fn told(&self, status: u16, problem: Option<ProblemBody>) -> Lost {
+    /// Converts the error response of the server, or of a proxy before it.
+    fn error_from_response(&self, status: u16, problem: Option<ProblemBody>) -> CallFailure {
         let detail = problem.as_ref().map_or("", |problem| &problem.detail);
         let why = format!("{} answered {status}: {detail}", self.transport.url());
         match problem.and_then(|problem| problem.error) {
             Some(CallError::Denied { why, no_judge }) => {
-                Lost::Told(Error::Denied { why, no_judge })
+                CallFailure::Told(Error::Denied { why, no_judge })
             }
-            Some(CallError::Store(error)) => Lost::Told(error.into()),
-            None if [TOO_MANY_REQUESTS, REQUEST_TIMEOUT].contains(&status) => Lost::Unsent(why),
-            None if status >= 500 => Lost::Unanswered(why),
-            None => Lost::Told(Error::Denied {
+            Some(CallError::Store(error)) => CallFailure::Told(error.into()),
+            None if [TOO_MANY_REQUESTS, REQUEST_TIMEOUT].contains(&status) => {
+                CallFailure::Unsent(why)
+            }
+            None if status >= 500 => CallFailure::Unanswered(why),
+            None => CallFailure::Told(Error::Denied {
                 why,
                 no_judge: false,
             }),
         }
     }
 
-    /// Sends the files of a report before the report. The report counts without them.
+    /// Sends the files of a report before the report itself. The report counts without them.
     async fn attach(
         &self,
         ticket: &TicketId,
@@ -152,7 +161,7 @@ impl HttpCoordinator {
                 .map_err(Error::from)
             {
                 Ok(()) | Err(Error::Denied { .. } | Error::Store(store::Error::Other(_))) => {}
-                // The report may have been taken before, and its lease ended with it.
+                // The report may have been accepted before, which ended its lease.
                 Err(error) if error.is_stale() => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -161,7 +170,7 @@ impl HttpCoordinator {
     }
 }
 
-/// A server that hangs must not keep the worker from stopping.
+/// Returns the time limit of a call. A server that hangs must not keep the worker from stopping.
 fn time_limit(call: &Call) -> Duration {
     match call {
         Call::Wait { most, .. } => QUICK + *most,
@@ -197,7 +206,7 @@ impl Coordinator for HttpCoordinator {
             artefacts: report.artefacts,
         }));
         match self.call(&call).await {
-            Err(Lost::Unanswered(_)) => Ok(self.call(&call).await?),
+            Err(CallFailure::Unanswered(_)) => Ok(self.call(&call).await?),
             answered => Ok(answered?),
         }
     }
@@ -245,7 +254,7 @@ impl Coordinator for HttpCoordinator {
         let Some(request) = token_request(token) else {
             return Ok(false);
         };
-        // A task is no ticket of the server's: its agent has nothing to say to it.
+        // The server stores no ticket for a task, so its agent has no reason to call it.
         if self.ticket(&request.ticket).await?.is_none() {
             return Ok(false);
         }
@@ -267,11 +276,12 @@ impl Coordinator for HttpCoordinator {
     }
 }
 
+/// Converts a token to a request; `None` for a token without a ticket or a lease.
 fn token_request(token: Token) -> Option<RunTokenRequest> {
     let role = Role::ALL
         .into_iter()
-        .find(|role| role.word() == token.role)?;
-    let ends = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
+        .find(|role| role.as_str() == token.role)?;
+    let lasts_ms = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
     Some(RunTokenRequest {
         id: token.id,
         hash: token.hash,
@@ -282,6 +292,6 @@ fn token_request(token: Token) -> Option<RunTokenRequest> {
         },
         ticket: token.ticket?,
         lease: token.lease?,
-        lasts_ms: u64::try_from(ends).unwrap_or_default(),
+        lasts_ms: u64::try_from(lasts_ms).unwrap_or_default(),
     })
 }

@@ -1,5 +1,6 @@
-//! The coordinator of a process that has the store: reads the ticket, lets `flow` decide, writes the
-//! decision whole, and begins again where somebody else was faster. It knows no stage.
+//! The coordinator of a process that has the store. It reads the ticket, lets `flow` decide, and
+//! writes the decision in one transaction. If another process was faster, it starts over. It knows
+//! no stage.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,20 +23,20 @@ use super::{
 };
 use crate::git::without_secret;
 use crate::log::LogErr;
-use crate::rate::RateLimiter;
+use crate::rate_limit::RateLimiter;
 
-/// How often a decision is made again because somebody else was faster.
+/// Maximum number of attempts at a decision when other processes keep changing the ticket.
 pub(super) const ATTEMPTS_MAX: u32 = 32;
-/// Statements under one claim that are read.
+/// Maximum number of statements read per claim.
 const STATEMENTS_MAX: u32 = 50;
 
 #[derive(Clone, Debug)]
 pub struct LocalCoordinator {
     pub store: Arc<dyn Store>,
     pub clock: fn() -> Time,
-    /// Hears the story as it is decided, where somebody listens.
-    pub witness: Option<Arc<dyn ProgressListener>>,
-    /// How many refusals of one name are noted: a loop of bad reports must not fill the log.
+    /// Receives progress as it is decided, if there is a listener.
+    pub listener: Option<Arc<dyn ProgressListener>>,
+    /// Limits the refusals that are logged per agent: a loop of bad reports must not fill the log.
     pub refusals: Arc<RateLimiter>,
 }
 
@@ -47,12 +48,12 @@ impl LocalCoordinator {
             .ok_or_else(|| Error::NoSuchTicket(id.clone()))
     }
 
-    /// The policy that the ticket's last decision was made under.
+    /// Returns the policy of the ticket's last decision.
     pub async fn policy_of(&self, stored: &Stored) -> Result<Policy, Error> {
         Ok(self.store.policy(&stored.policy).await?.unwrap_or_default())
     }
 
-    /// Brings a ticket into the world, looking at what it depends on.
+    /// Creates a ticket, with the current state of its dependencies.
     pub async fn open(
         &self,
         id: &TicketId,
@@ -60,7 +61,7 @@ impl LocalCoordinator {
         policy: &Policy,
         (by, once): (Actor, Option<Once>),
     ) -> Result<Ticket, Error> {
-        // Whoever reads the log reads a ticket's context.
+        // Everyone who can read the log can read the context of a ticket.
         let remote = spec.context.remote.take();
         spec.context.remote = remote.map(|address| without_secret(&address));
         let (spec, by) = (spec.cleaned(), by.cleaned());
@@ -72,7 +73,7 @@ impl LocalCoordinator {
                 expects: None,
                 what,
             };
-            let step = flow::open(id, &event, policy)?;
+            let step = flow::open_ticket(id, &event, policy)?;
             let change = Change {
                 reads,
                 remember: once.as_ref().map(|once| once.remember(&step.ticket)),
@@ -80,7 +81,7 @@ impl LocalCoordinator {
             };
             match self.store.commit(change.clone()).await {
                 Ok(_) => {
-                    self.tell(None, &change.event, &change.ticket, policy);
+                    self.notify_listener(None, &change.event, &change.ticket, policy);
                     return Ok(change.ticket);
                 }
                 Err(store::Error::Conflict { .. }) => {}
@@ -90,7 +91,8 @@ impl LocalCoordinator {
         Err(Error::TooBusy(id.clone()))
     }
 
-    /// The first event, with what is known of the dependencies, and their versions as read.
+    /// Builds the first event with the state of the dependencies, and returns their versions as
+    /// read.
     async fn created(
         &self,
         id: &TicketId,
@@ -126,7 +128,7 @@ impl LocalCoordinator {
         ))
     }
 
-    /// Lets `flow` decide on a report and writes what it decided.
+    /// Lets `flow` decide on a report and writes the decision.
     pub async fn decide(
         &self,
         id: &TicketId,
@@ -135,11 +137,13 @@ impl LocalCoordinator {
     ) -> Result<Ticket, Error> {
         report.what = report.what.cleaned();
         report.by = report.by.cleaned();
-        // Tickets on the way through make the future large; callers should not carry that.
+        // The tickets inside make this future large, so box it for the callers.
         let (ticket, _) = Box::pin(self.decide_until_written(id, policy, report)).await?;
         Ok(ticket)
     }
 
+    /// Decides and writes until no other process changes the ticket in between. Returns the ticket,
+    /// and whether dependents have to be notified.
     async fn decide_until_written(
         &self,
         id: &TicketId,
@@ -158,7 +162,7 @@ impl LocalCoordinator {
                 Ok(step) => step,
                 Err(refused) => return Err(self.refuse(id, &event, refused).await?),
             };
-            let has_news = step.effects.iter().any(is_news);
+            let has_news = step.effects.iter().any(is_dependency_update);
             let change = Change {
                 remember: report.remember(id, &step.ticket),
                 artefacts: report.artefacts.clone(),
@@ -167,11 +171,11 @@ impl LocalCoordinator {
             let ticket = change.ticket.clone();
             match self.store.commit(change).await {
                 Ok(CommitOutcome::Written { .. }) => {
-                    self.tell(Some(&stored.ticket), &event, &ticket, policy);
+                    self.notify_listener(Some(&stored.ticket), &event, &ticket, policy);
                     return Ok((ticket, has_news));
                 }
                 Ok(CommitOutcome::Again(_)) => return Ok((ticket, false)),
-                // The lease may have been prolonged in this instant: whoever asked looks again.
+                // The lease may have been prolonged at the same moment: the caller looks again.
                 Err(error @ store::Error::Conflict { .. }) if is_about_a_lost_lease(&event) => {
                     return Err(error.into());
                 }
@@ -189,9 +193,15 @@ impl LocalCoordinator {
         Err(Error::TooBusy(id.clone()))
     }
 
-    fn tell(&self, before: Option<&Ticket>, event: &Event, after: &Ticket, policy: &Policy) {
-        if let Some(witness) = &self.witness {
-            witness.hear(ProgressUpdate {
+    fn notify_listener(
+        &self,
+        before: Option<&Ticket>,
+        event: &Event,
+        after: &Ticket,
+        policy: &Policy,
+    ) {
+        if let Some(listener) = &self.listener {
+            listener.on_update(ProgressUpdate {
                 ticket: after.id.clone(),
                 story: narrate(before, event, after, policy),
                 after: Box::new(after.clone()),
@@ -199,14 +209,14 @@ impl LocalCoordinator {
         }
     }
 
-    /// A refusal is noted in the log, with who tried what; of a flood of them a part.
+    /// Logs a refusal with its actor and event. Of a flood of refusals only some are logged.
     async fn refuse(&self, id: &TicketId, event: &Event, refused: Refused) -> Result<Error, Error> {
         self.note(id, event, &refused.to_string()).await?;
         Ok(refused.into())
     }
 
     async fn note(&self, id: &TicketId, event: &Event, why: &str) -> Result<(), Error> {
-        if !self.refusals.admit(&event.by.agent) {
+        if !self.refusals.allow(&event.by.agent) {
             return Ok(());
         }
         let body = json!({"event": event.what.name(), "role": event.by.role, "why": why});
@@ -220,7 +230,8 @@ impl LocalCoordinator {
         Ok(self.store.note(noted).await?)
     }
 
-    /// Adds what a builder disputed earlier under the same claim; the report has the last word.
+    /// Adds the findings that the builder disputed earlier under the same claim. The report itself
+    /// takes precedence.
     async fn with_disputes(&self, ticket: &TicketId, what: EventKind) -> Result<EventKind, Error> {
         let EventKind::Submitted {
             lease,
@@ -250,23 +261,23 @@ impl LocalCoordinator {
         })
     }
 
-    /// Findings disputed under a lease, each with the builder's reason.
+    /// Returns the findings disputed under a lease, each with the builder's reason.
     async fn disputes(
         &self,
         ticket: &TicketId,
         lease: Lease,
     ) -> Result<Vec<(String, String)>, Error> {
-        let said = self.store.statements(ticket, lease, STATEMENTS_MAX);
-        let said = said.await?.into_iter();
-        let disputes = said.filter_map(|said| match said.kind {
-            StatementKind::Dispute { finding } => Some((finding, said.text)),
+        let statements = self.store.statements(ticket, lease, STATEMENTS_MAX);
+        let statements = statements.await?.into_iter();
+        let disputes = statements.filter_map(|statement| match statement.kind {
+            StatementKind::Dispute { finding } => Some((finding, statement.text)),
             StatementKind::Approved | StatementKind::ChangesRequested => None,
         });
         Ok(disputes.collect())
     }
 
-    /// The ticket, where this very report was taken before. A worker whose answer was lost sends it
-    /// again, when its lease has ended with the first.
+    /// Returns the ticket if this same report was accepted before. A worker that lost the answer
+    /// sends the report again, after its lease has ended with the first one.
     pub async fn ticket_if_taken(
         &self,
         id: &TicketId,
@@ -279,7 +290,7 @@ impl LocalCoordinator {
         Ok(Some(self.ticket(id).await?.ticket))
     }
 
-    /// The report as it is decided on and remembered.
+    /// Returns the report in the form that is decided on and remembered.
     async fn prepared(&self, id: &TicketId, report: Report) -> Result<Report, Error> {
         Ok(Report {
             what: self.with_disputes(id, report.what.cleaned()).await?,
@@ -288,6 +299,7 @@ impl LocalCoordinator {
         })
     }
 
+    /// Returns whether this same report was accepted before.
     async fn was_taken(&self, id: &TicketId, report: &Report) -> Result<bool, Error> {
         let Some((key, payload_hash)) = report.fingerprint(id) else {
             return Ok(false);
@@ -296,7 +308,7 @@ impl LocalCoordinator {
         Ok(first.is_some_and(|first| first.payload_hash == payload_hash))
     }
 
-    /// A commit whose answer was lost: its key tells whether it was written.
+    /// Handles a commit whose answer was lost: the key of the report shows whether it was written.
     async fn look_up(&self, id: &TicketId, report: &Report, why: String) -> Result<Ticket, Error> {
         if let Some(key) = report.key(id)
             && self.store.recall(&key).await?.is_some()
@@ -322,9 +334,9 @@ impl Coordinator for LocalCoordinator {
             self.store.renew(job, fence, lease).await?;
             return Ok(());
         }
-        let found = self.store.job(job).await?;
-        let current = found.as_ref().map_or(0, |found| found.fence);
-        if found.is_some_and(|found| found.state == JobState::Leased && found.fence == fence) {
+        let leased = self.store.job(job).await?;
+        let current = leased.as_ref().map_or(0, |leased| leased.fence);
+        if leased.is_some_and(|leased| leased.state == JobState::Leased && leased.fence == fence) {
             return Ok(());
         }
         let job = job.0.to_string();
@@ -346,24 +358,24 @@ impl Coordinator for LocalCoordinator {
         let report = self.prepared(ticket, report).await?;
         let decided = Box::pin(self.decide_until_written(ticket, policy, report.clone())).await;
         let (ticket, has_news) = match decided {
-            // The same report again, because its answer was lost, gets the first answer.
+            // A repeated report whose answer was lost gets the first answer.
             Err(error) if error.refusal().is_some() && self.was_taken(ticket, &report).await? => {
                 return Ok(self.ticket(ticket).await?.ticket);
             }
             decided => decided?,
         };
         if has_news {
-            // The decision stands. News that cannot be brought now stays queued, and whoever looks
-            // after leases brings it.
-            let told = self.notify_dependents().await;
-            told.log_err("notify dependent tickets");
+            // The decision stands. An update that fails now stays queued, and the process that
+            // takes back expired leases delivers it.
+            let notified = self.notify_dependents().await;
+            notified.log_err("notify dependent tickets");
         }
         Ok(ticket)
     }
 
     async fn finish(&self, report: TaskReport) -> Result<(), Error> {
-        let found = self.store.job(report.job).await?;
-        let (task, queue) = match found.map(|job| (job.work, job.queue)) {
+        let stored = self.store.job(report.job).await?;
+        let (task, queue) = match stored.map(|job| (job.work, job.queue)) {
             Some((JobWork::Free { body, .. }, queue)) => (body["id"].clone(), Some(queue)),
             Some((JobWork::Task(_), queue)) => (Value::Null, Some(queue)),
             None => (Value::Null, None),
@@ -381,7 +393,7 @@ impl Coordinator for LocalCoordinator {
         if report.usage != flow::Usage::default() {
             let body = json!({"task": task, "queue": queue, "usage": report.usage,
                 "job": job, "fence": fence, "run": run});
-            // A run's cost counts once, however often it is reported and by whom.
+            // The cost of a run counts once, however often and by whichever worker it is reported.
             let key = format!("task/{}/{run}", job.0);
             let noted = noted("task_ran", body);
             self.store.spend(&key, noted, report.usage).await?;
@@ -418,7 +430,7 @@ impl Coordinator for LocalCoordinator {
     }
 
     async fn download(&self, key: &str) -> Result<Option<Parcel>, Error> {
-        // A base branch moves, so the newest is asked for each time; a commit stays what it is.
+        // A base branch moves, so the newest bundle is requested each time; a commit never changes.
         if !key.starts_with("base:") {
             let bundle = self.store.parcel(key).await?;
             if bundle.as_ref().is_some_and(|bundle| bundle.bytes.is_some()) {
@@ -433,7 +445,8 @@ impl Coordinator for LocalCoordinator {
         let (name, token) = match change {
             RunToken::Issue { token, server } => {
                 let is_known = match &token.ticket {
-                    // A task is in no store as a ticket: its agent has nothing to say to a server.
+                    // A task is not stored as a ticket, so its agent has no reason to call a
+                    // server.
                     Some(id) => self.store.ticket(id).await?.is_some(),
                     None => false,
                 };
@@ -470,7 +483,7 @@ impl Coordinator for LocalCoordinator {
     }
 }
 
-/// The log entry that says who may call the server, and until when it could.
+/// Builds the log entry of a token that was created or revoked.
 pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
     let (job, fence) = token.lease.map(|lease| (lease.serial, lease.fence)).unzip();
     Noted {
@@ -483,14 +496,14 @@ pub fn noted_of_token(name: &str, token: &Token, at: Time) -> Noted {
     }
 }
 
-fn is_news(effect: &Effect) -> bool {
+fn is_dependency_update(effect: &Effect) -> bool {
     matches!(effect, Effect::Enqueue(job) if matches!(job.task, Task::Tell { .. }))
 }
 
 fn change(step: Step, was: Option<u64>, event: Event, policy: &Policy) -> Change {
     Change {
         ticket: step.ticket,
-        was,
+        base_version: was,
         event,
         policy: policy.clone(),
         effects: step.effects,

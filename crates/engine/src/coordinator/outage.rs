@@ -1,4 +1,4 @@
-//! Waits for a store that is away, as long as workers do, and says so.
+//! Waits for an unreachable store, as long as workers do, and tells the listener.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,65 +8,65 @@ use tokio::time::Instant;
 use super::{Error, ProgressListener};
 use crate::process::StopSignal;
 
-/// How long a store that went away is waited for.
+/// Maximum time to wait for an unreachable store.
 const OUTAGE_MAX: Duration = Duration::from_secs(300);
-/// Between two tries.
+/// Pause between two attempts.
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// A store that is away, if it is, and since when.
+/// Start of the current outage, if the store is unreachable.
 #[derive(Debug)]
 pub struct Outage {
     since: Option<Instant>,
     most: Duration,
-    witness: Option<Arc<dyn ProgressListener>>,
+    listener: Option<Arc<dyn ProgressListener>>,
 }
 
 impl Outage {
-    pub fn new(witness: Option<Arc<dyn ProgressListener>>) -> Self {
+    pub fn new(listener: Option<Arc<dyn ProgressListener>>) -> Self {
         Self {
             since: None,
             most: OUTAGE_MAX,
-            witness,
+            listener,
         }
     }
 
-    /// The store answered.
+    /// Ends the outage, because the store answered.
     pub fn is_over(&mut self) {
         if self.since.take().is_some() {
-            self.say("the database is back; going on");
+            self.notify("the database is back; going on");
         }
     }
 
-    /// Waits a little where the error is a store that is away; any other error comes back, and so does
-    /// this one after `OUTAGE_MAX` or once `stop` is asked.
+    /// Waits briefly if the store is unreachable. Returns any other error at once, and this one
+    /// after five minutes or when `stop` is signalled.
     pub async fn wait(&mut self, error: Error, stop: &mut StopSignal) -> Result<(), Error> {
-        let Error::Store(away) = &error else {
+        let Error::Store(store_error) = &error else {
             return Err(error);
         };
-        if !away.is_transient() {
+        if !store_error.is_transient() {
             return Err(error);
         }
         let since = *self.since.get_or_insert_with(|| {
             let minutes = OUTAGE_MAX.as_secs() / 60;
-            let text = format!("{away}; waiting up to {minutes} minutes, Ctrl-C stops");
-            if let Some(witness) = &self.witness {
-                witness.notice(&text);
+            let text = format!("{store_error}; waiting up to {minutes} minutes, Ctrl-C stops");
+            if let Some(listener) = &self.listener {
+                listener.on_notice(&text);
             }
             Instant::now()
         });
         if since.elapsed() >= self.most {
             return Err(error);
         }
-        let nap = BETWEEN_TRIES.min(self.most / 10);
+        let pause = BETWEEN_TRIES.min(self.most / 10);
         tokio::select! {
-            () = tokio::time::sleep(nap) => Ok(()),
-            () = stop.asked() => Err(error),
+            () = tokio::time::sleep(pause) => Ok(()),
+            () = stop.requested() => Err(error),
         }
     }
 
-    fn say(&self, text: &str) {
-        if let Some(witness) = &self.witness {
-            witness.notice(text);
+    fn notify(&self, text: &str) {
+        if let Some(listener) = &self.listener {
+            listener.on_notice(text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An event on its way to a decision, and the story told of it afterwards.
+//! Reports of events, and the progress updates that follow from them.
 
 use std::fmt;
 
@@ -10,46 +10,48 @@ use store::{Artefact, Remembered};
 
 use crate::activity::Activity;
 
-/// Hears each part of the story in its order, before anything further is decided,
-/// so that nothing is left untold when the work ends.
+/// Receives progress updates in order. Each update arrives before anything further is decided, so
+/// that none is missing when the work ends.
 pub trait ProgressListener: fmt::Debug + Send + Sync {
-    fn hear(&self, update: ProgressUpdate);
+    /// Receives an update of a ticket.
+    fn on_update(&self, update: ProgressUpdate);
 
-    /// Sees a sign of life from a run. It is called while the run's output is read, and must
-    /// return at once: whoever needs time takes a note and looks at it later.
-    fn see(&self, _activity: Activity) {}
+    /// Receives an activity of a run. The call happens while the output of the run is read, so it
+    /// must return at once; slow listeners store the activity and process it later.
+    fn on_activity(&self, _activity: Activity) {}
 
-    /// Hears what concerns no ticket: that the store is away, or back.
-    fn notice(&self, _text: &str) {}
+    /// Receives a notice that concerns no ticket: the store is unreachable, or reachable again.
+    fn on_notice(&self, _text: &str) {}
 }
 
-/// A part of a ticket's story.
+/// One step in the progress of a ticket.
 #[derive(Clone, Debug)]
 pub struct ProgressUpdate {
     pub ticket: TicketId,
     pub story: Vec<Sentence>,
-    /// The ticket as it is now.
+    /// The ticket after the event.
     pub after: Box<Ticket>,
 }
 
-/// An event on its way to a decision.
+/// An event to decide on.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub by: Actor,
     pub what: EventKind,
     pub expects: Option<u64>,
     pub artefacts: Vec<Artefact>,
-    /// The caller's own key, where the call may come again; a job's report has one by its lease.
+    /// Key of the caller, for a call that may be repeated. The report of a job gets its key from
+    /// its lease.
     pub once: Option<Once>,
 }
 
-/// A call that is answered once: the same one again gets the first answer, another one under the
-/// same key is refused.
+/// Idempotency key of a call. A repeated call gets the first answer; a different call with the same
+/// key is refused.
 #[derive(Clone, Debug)]
 pub struct Once {
     pub key: String,
     pub payload_hash: String,
-    /// Makes the caller's answer from the ticket as the call left it.
+    /// Builds the answer for the caller from the ticket after the call.
     pub answer: fn(&Ticket) -> Value,
 }
 
@@ -64,11 +66,11 @@ impl Report {
         }
     }
 
-    /// How the call is found again.
+    /// Returns the key that identifies a repeated call.
     pub(super) fn key(&self, id: &TicketId) -> Option<String> {
         match (&self.once, self.what.lease()) {
             (Some(once), _) => Some(once.key.clone()),
-            // A job's report is made once for each lease: that is its key.
+            // A job sends one report of each kind per lease, so these make its key.
             (None, Some(Lease { serial, fence })) => {
                 Some(format!("{id}/{serial}/{fence}/{}", self.what.name()))
             }
@@ -76,10 +78,10 @@ impl Report {
         }
     }
 
-    /// The key of a job's report, with a hash of what it says.
+    /// Returns the key of a report with a hash of its content.
     pub(super) fn fingerprint(&self, id: &TicketId) -> Option<(String, String)> {
         let payload = serde_json::to_string(&self.what).unwrap_or_default();
-        Some((self.key(id)?, crate::hash::short(payload.as_bytes())))
+        Some((self.key(id)?, crate::hash::short_sha256(payload.as_bytes())))
     }
 
     pub(super) fn remember(&self, id: &TicketId, ticket: &Ticket) -> Option<Remembered> {

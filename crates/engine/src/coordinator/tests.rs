@@ -9,7 +9,7 @@ async fn coordinator() -> (tempfile::TempDir, LocalCoordinator) {
     let coordinator = LocalCoordinator {
         store: store::open(path.to_str().unwrap()).await.unwrap(),
         clock: crate::clock::now,
-        witness: None,
+        listener: None,
         refusals: std::sync::Arc::default(),
     };
     (dir, coordinator)

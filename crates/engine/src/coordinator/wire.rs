@@ -1,5 +1,5 @@
-//! The worker protocol as it travels: every call that there is. What is not among them cannot be
-//! asked for.
+//! The worker protocol on the wire. This list of calls is complete: a worker cannot ask for
+//! anything else.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use store::{Agent, Artefact, JobId, Parcel, Pause};
 
 use super::{JobRequest, TaskReport};
 
-/// The path of the server that takes the calls.
+/// Path on the server that receives the calls.
 pub const PATH: &str = "/api/v1/worker";
-/// A bundle of the largest size in base64, and some words around it.
+/// Maximum body size: a bundle of the largest size in base64, plus the other fields.
 pub const BODY_MAX: usize = store::PARCEL_BYTES_MAX / 3 * 4 + (1 << 20);
-/// Everything but bundles and files is shorter.
+/// Maximum body size of calls without bundles and files.
 pub const WORDS_MAX: usize = 16 << 20;
-/// The server keeps this much of a longer file.
+/// Bytes of a file that the server keeps; the rest is cut.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
-/// No wait is longer.
+/// Maximum duration of a wait.
 pub const WAIT_MAX: Duration = Duration::from_secs(50);
 
 /// One call of a worker.
@@ -65,7 +65,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The name in records.
+    /// Returns the name used in records.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Now {} => "now",
@@ -86,7 +86,7 @@ impl Call {
         }
     }
 
-    /// It carries something that may be large, one way or the other.
+    /// Returns whether the request or the response may be large.
     pub fn is_heavy(&self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ impl Call {
         )
     }
 
-    /// The ticket that it would change.
+    /// Returns the ticket that the call would change.
     pub fn ticket(&self) -> Option<&TicketId> {
         match self {
             Self::Report(report) => Some(&report.ticket),
@@ -116,11 +116,11 @@ impl Call {
     }
 }
 
-/// Why a call was not answered.
+/// Reason why a call failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallError {
-    /// The caller may not, or `flow` refused.
+    /// The caller lacks permission, or `flow` refused.
     Denied {
         why: String,
         #[serde(default)]
@@ -129,7 +129,7 @@ pub enum CallError {
     Store(store::Error),
 }
 
-/// An event as the worker saw it. The server decides what follows from it.
+/// An event that a worker reports. The server decides on its consequences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventReport {
@@ -145,12 +145,12 @@ pub struct EventReport {
 pub struct Attachment {
     pub ticket: TicketId,
     pub lease: Lease,
-    /// Below the data directory.
+    /// Path below the data directory.
     pub path: String,
     pub bytes: Base64Bytes,
 }
 
-/// Something about a run for the event log, which changes no ticket.
+/// A note about a run for the event log. It changes no ticket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunNote {
@@ -172,7 +172,7 @@ pub struct RunTokenRequest {
     pub lasts_ms: u64,
 }
 
-/// Git objects on their way between repositories.
+/// A git bundle that is sent between repositories.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
@@ -204,7 +204,7 @@ impl From<Bundle> for Parcel {
     }
 }
 
-/// Bytes that travel as base64.
+/// Bytes that are encoded as base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Base64Bytes(pub Vec<u8>);

@@ -1,25 +1,25 @@
-//! The address of another repository, in one of the forms that run no program of the address's choice.
-//! A password in it is kept apart: it is in no argument, no record and no complaint.
+//! The address of a remote repository, in one of the forms that cannot run a program of its choice.
+//! A password in it is stored separately: it appears in no argument, record or error message.
 
 use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// Longer is no address.
+/// Maximum length of an address.
 const URL_CHARS_MAX: usize = 2_000;
 
-/// Where to fetch from, and with which protocol.
+/// Address to fetch from, and its protocol.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteAddress {
-    /// Without a password.
+    /// Address without its password.
     pub url: String,
     pub protocol: &'static str,
-    /// `Authorization: Basic …`, where the address came with a name and a password.
+    /// `Authorization: Basic …` header, if the address has a name and a password.
     pub header: Option<String>,
 }
 
-/// Without what is a password.
+/// Omits the password.
 impl std::fmt::Debug for RemoteAddress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Address({})", self.protocol)
@@ -27,20 +27,21 @@ impl std::fmt::Debug for RemoteAddress {
 }
 
 impl RemoteAddress {
+    /// Parses an address; the error never contains its password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let plain = text.len() <= URL_CHARS_MAX && !text.contains(|c: char| c.is_control());
-        let found = match text.split_once("://") {
+        let address = match text.split_once("://") {
             _ if !plain || text.starts_with('-') => None,
-            Some(("https", rest)) => of_https(rest),
-            Some(("ssh", rest)) => of_ssh(rest),
+            Some(("https", rest)) => parse_https(rest),
+            Some(("ssh", rest)) => parse_ssh(rest),
             Some(_) => None,
             None if Path::new(text).is_absolute() => Some(Self::plain(text, "file")),
-            None => is_of_ssh(text).then(|| Self::plain(text, "ssh")),
+            None => is_scp_form(text).then(|| Self::plain(text, "ssh")),
         };
-        found.ok_or_else(|| {
-            let shown = shown(text);
+        address.ok_or_else(|| {
+            let shown = redact_invalid_address(text);
             format!(
-                "{shown:?} is no address to fetch from: https://…, ssh://…, user@host:path and a directory are"
+                "{shown:?} is not a valid address to fetch from; use https://…, ssh://…, user@host:path or a directory"
             )
         })
     }
@@ -54,41 +55,48 @@ impl RemoteAddress {
     }
 }
 
-/// An address as it may be kept and shown.
+/// Returns an address that is safe to store and show.
 pub fn without_secret(text: &str) -> String {
-    RemoteAddress::parse(text).map_or_else(|_| shown(text), |address| address.url)
+    RemoteAddress::parse(text).map_or_else(|_| redact_invalid_address(text), |address| address.url)
 }
 
-/// What may be said of an address that is none: what stands before an `@` may be a password.
-fn shown(text: &str) -> String {
+/// Returns the part of an invalid address that is safe to show: the text before an `@` may be a
+/// password.
+fn redact_invalid_address(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         _ => text.chars().take(URL_CHARS_MAX).collect(),
     }
 }
 
-/// What comes before the host, the host, and what comes after it.
-fn parts(rest: &str) -> Option<(Option<&str>, &str, &str)> {
+/// Splits into user info, host and path.
+fn split_host(rest: &str) -> Option<(Option<&str>, &str, &str)> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    let (who, host) = match authority.rsplit_once('@') {
-        Some((who, host)) => (Some(who), host),
+    let (user_info, host) = match authority.rsplit_once('@') {
+        Some((user_info, host)) => (Some(user_info), host),
         None => (None, authority),
     };
-    let sound =
+    let is_allowed =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '[' | ']' | ':');
     let port = host.rsplit_once(':').filter(|_| !host.ends_with(']'));
     let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit());
-    let is_host = !host.is_empty() && !host.starts_with('-') && host.chars().all(sound);
-    (is_host && port.is_none_or(|(_, port)| is_port(port))).then_some((who, host, path))
+    let is_host = !host.is_empty() && !host.starts_with('-') && host.chars().all(is_allowed);
+    (is_host && port.is_none_or(|(_, port)| is_port(port))).then_some((user_info, host, path))
 }
 
-/// A name alone may be a token, and is left out too: whose password it is, `~/.netrc` says.
-fn of_https(rest: &str) -> Option<RemoteAddress> {
-    let (who, host, path) = parts(rest)?;
-    let secret = who.and_then(|who| who.split_once(':'));
+/// Parses an HTTPS address. A name without a password may be a token, so it is dropped too; git
+/// finds the password in `~/.netrc`.
+fn parse_https(rest: &str) -> Option<RemoteAddress> {
+    let (user_info, host, path) = split_host(rest)?;
+    let secret = user_info.and_then(|user_info| user_info.split_once(':'));
     let header = secret.map(|(name, password)| {
-        let both = [decoded(name), b":".to_vec(), decoded(password)].concat();
+        let both = [
+            percent_decode(name),
+            b":".to_vec(),
+            percent_decode(password),
+        ]
+        .concat();
         format!("Authorization: Basic {}", BASE64.encode(both))
     });
     Some(RemoteAddress {
@@ -97,12 +105,12 @@ fn of_https(rest: &str) -> Option<RemoteAddress> {
     })
 }
 
-/// ssh takes a name, and no password.
-fn of_ssh(rest: &str) -> Option<RemoteAddress> {
-    let (who, host, path) = parts(rest)?;
-    let name = who.unwrap_or_default();
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.starts_with('-') || !name.chars().all(sound) {
+/// Parses an SSH address, which may have a name but no password.
+fn parse_ssh(rest: &str) -> Option<RemoteAddress> {
+    let (user_info, host, path) = split_host(rest)?;
+    let name = user_info.unwrap_or_default();
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.starts_with('-') || !name.chars().all(is_allowed) {
         return None;
     }
     let at = if name.is_empty() { "" } else { "@" };
@@ -110,27 +118,28 @@ fn of_ssh(rest: &str) -> Option<RemoteAddress> {
     Some(RemoteAddress::plain(&url, "ssh"))
 }
 
-/// `user@host:path`, and nothing that git would take for another helper (`ext::…`).
-fn is_of_ssh(text: &str) -> bool {
+/// Returns whether the text is `user@host:path`, and nothing that git would treat as another helper
+/// (`ext::…`).
+fn is_scp_form(text: &str) -> bool {
     let Some((host, path)) = text.split_once(':') else {
         return false;
     };
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-    !path.is_empty() && !path.starts_with(':') && host.contains('@') && host.chars().all(sound)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
+    !path.is_empty() && !path.starts_with(':') && host.contains('@') && host.chars().all(is_allowed)
 }
 
-/// `%40` is `@`; what is no such sign is itself.
-fn decoded(text: &str) -> Vec<u8> {
+/// Decodes percent escapes: `%40` is `@`. An invalid escape stays as it is.
+fn percent_decode(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
-        let sign = after.get(..2).filter(|_| *first == b'%');
-        let sign = sign.and_then(|two| std::str::from_utf8(two).ok());
+        let escape = after.get(..2).filter(|_| *first == b'%');
+        let escape = escape.and_then(|two| std::str::from_utf8(two).ok());
         let hex = |two: &&str| two.chars().all(|c| c.is_ascii_hexdigit());
-        let meant = sign
+        let byte = escape
             .filter(hex)
             .and_then(|two| u8::from_str_radix(two, 16).ok());
-        out.push(meant.unwrap_or(*first));
-        rest = if meant.is_some() { &after[2..] } else { after };
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
     }
     out
 }

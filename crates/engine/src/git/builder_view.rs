@@ -1,6 +1,6 @@
-//! What a builder sees of a repository's git directory, by allow-list: objects, refs and what git
-//! cannot do without. The configuration is written anew from a few keys; nothing of the person's
-//! file is copied as it is, so that no password, header, helper or include comes along.
+//! The view of a repository's git directory that a builder gets, by allow-list: objects, refs and
+//! what git needs to work. The configuration is written from scratch with a few keys. Nothing of
+//! the user's file is copied as it is, so that no password, header, helper or include gets in.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Repository};
 
-/// What of the git directory is shown.
+/// Visible entries of the git directory.
 const SHOWN: &[&str] = &[
     "HEAD",
     "branches",
@@ -25,10 +25,10 @@ const SHOWN: &[&str] = &[
     "shallow",
     "worktrees",
 ];
-/// Addresses that the person typed stand in these, as they were typed.
+/// Logs that contain addresses as the user typed them.
 const OWN_LOGS: &[&str] = &["logs/HEAD", "logs/refs/remotes", "logs/refs/stash"];
 
-/// Keys of `core` that say how files are stored or shown.
+/// Keys of `core` that control how files are stored or shown.
 const CORE: &[&str] = &[
     "abbrev",
     "autocrlf",
@@ -50,23 +50,24 @@ const CORE: &[&str] = &[
     "symlinks",
 ];
 
-/// More entries than a repository that people work in has.
+/// Maximum number of entries; no repository in real use has more.
 const ENTRIES_MAX: usize = 10_000;
 const ALTERNATES_MAX: usize = 16;
 
-/// The git directory as one builder is shown it.
+/// The view of the git directory for one builder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuilderView {
-    /// Instead of the repository's own configuration.
+    /// Replacement of the repository's own configuration.
     pub config: String,
-    /// Instead of each `config.worktree` that is there.
+    /// Replacements of existing `config.worktree` files.
     pub worktree_configs: Vec<(PathBuf, String)>,
     pub hidden: Vec<PathBuf>,
-    /// Directories of objects that the repository borrows.
+    /// Object directories that the repository borrows from.
     pub alternates: Vec<PathBuf>,
 }
 
 impl Repository {
+    /// Returns the view of the git directory for a builder.
     pub async fn builder_view(&self) -> Result<BuilderView, Error> {
         let common = self.common_dir();
         let mut worktree_configs = Vec::new();
@@ -77,21 +78,21 @@ impl Repository {
         Ok(BuilderView {
             config: self.config_for_builders(&common.join("config")).await?,
             worktree_configs,
-            hidden: hidden(common),
+            hidden: hidden_paths(common),
             alternates: alternates(common),
         })
     }
 
-    /// Git reads the file itself, so that continued lines, quotes and comments are what git takes
-    /// them for; includes are not followed.
+    /// Reads a configuration file for builders. Git itself parses it, so that continued lines,
+    /// quotes and comments mean what they mean to git; includes are not followed.
     async fn config_for_builders(&self, file: &Path) -> Result<String, Error> {
         let list = ["config", "--no-includes", "--null", "--list", "--file"];
         let listed = self.git().args(list).args([file]).fields().await?;
-        Ok(written(&listed))
+        Ok(render_config(&listed))
     }
 
-    /// A git directory of its own for a builder whom no mount can hide anything from: what git needs
-    /// to read, copied, and the objects where they are. `worktree` then points to it.
+    /// Creates a separate git directory for a builder when mounts cannot hide anything: a copy of
+    /// the files that git reads, with the objects left in place. `worktree` then points to it.
     pub fn copy_for_builder(
         &self,
         view: &BuilderView,
@@ -107,7 +108,7 @@ impl Repository {
         let mut objects = common.join("objects").into_os_string().into_encoded_bytes();
         objects.push(b'\n');
         file(&info.join("alternates"), &objects)?;
-        let own = self.registered(worktree);
+        let own = self.registered_git_dir(worktree);
         let own = own.ok_or_else(|| Error::Occupied(worktree.to_owned()))?;
         let names = [
             (own.as_path(), "HEAD"),
@@ -125,7 +126,7 @@ impl Repository {
         for name in ["info", "refs", "reftable"] {
             copy_files(&common.join(name), &to.join(name), &mut left)?;
         }
-        // Git takes a directory for a repository only if it is there.
+        // Git accepts a directory as a repository only if `refs` exists.
         let refs = to.join("refs");
         fs::create_dir_all(&refs).map_err(Error::file(&refs))
     }
@@ -164,30 +165,30 @@ fn worktree_configs_of(common: &Path) -> Vec<PathBuf> {
     files.filter(|file| file.is_file()).collect()
 }
 
-fn hidden(common: &Path) -> Vec<PathBuf> {
+fn hidden_paths(common: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(common).into_iter().flatten().flatten();
     let foreign = entries.filter(|entry| {
         let name = entry.file_name();
         let name = name.to_str();
-        !name.is_some_and(|name| SHOWN.contains(&name) || comes_and_goes(name))
+        !name.is_some_and(|name| SHOWN.contains(&name) || is_transient_file(name))
     });
-    let mut found: Vec<PathBuf> = foreign.map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> = foreign.map(|entry| entry.path()).collect();
     let logs = OWN_LOGS.iter().map(|name| common.join(name));
-    found.extend(logs.filter(|path| path.exists()));
-    found
+    paths.extend(logs.filter(|path| path.exists()));
+    paths
 }
 
-/// Locks of git and work of ours in progress, which hold nothing but object names, process ids and
-/// paths. They are made and removed at any instant, so that none can be hidden for certain.
-fn comes_and_goes(name: &str) -> bool {
+/// Returns whether the file is a lock of git or a temporary file of ours, which contain only object
+/// names, process ids and paths. They come and go at any moment, so none can be hidden reliably.
+fn is_transient_file(name: &str) -> bool {
     let is_lock = Path::new(name)
         .extension()
         .is_some_and(|kind| kind == "lock");
     is_lock || name == "gc.pid" || name.starts_with("countersign-")
 }
 
-/// Whether the person's own git may replace a hidden file of theirs at any instant. A mask over such a
-/// file hides what was there, and nothing can be proven about what takes its place.
+/// Returns whether the user's own git may replace a hidden file at any moment. A mask over such a
+/// file hides the old content, and nothing can be proven about its replacement.
 pub fn is_replaced_by_git(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
     name.is_some_and(|name| {
@@ -198,33 +199,35 @@ pub fn is_replaced_by_git(path: &Path) -> bool {
     })
 }
 
-/// Repositories that share their objects with this one name them in a file.
+/// Returns the object directories that `info/alternates` names.
 fn alternates(common: &Path) -> Vec<PathBuf> {
     let objects = common.join("objects");
     let text = fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
-    let named = text
+    let lines = text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let dirs = named.map(|line| objects.join(line));
+    let dirs = lines.map(|line| objects.join(line));
     dirs.filter(|dir| dir.is_dir())
         .take(ALTERNATES_MAX)
         .collect()
 }
 
-/// The configuration made of `key\nvalue` entries, with the keys that are admitted.
-fn written(entries: &[String]) -> String {
+/// Writes a configuration from `key\nvalue` entries, with the permitted keys only.
+fn render_config(entries: &[String]) -> String {
     let mut text = String::from("# Written by Countersign from the few keys that git needs.\n");
     for entry in entries.iter().take(ENTRIES_MAX) {
-        // A key without a value is a switch that is on.
+        // A key without a value means `true`.
         let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-        if let Some(entry) = admitted(key, value) {
+        if let Some(entry) = admitted_entry(key, value) {
             text.push_str(&entry);
         }
     }
     text
 }
 
-fn admitted(key: &str, value: &str) -> Option<String> {
+/// Returns the configuration lines of an entry if its key is permitted. Values with credentials are
+/// cleaned or dropped.
+fn admitted_entry(key: &str, value: &str) -> Option<String> {
     let (section, rest) = key.split_once('.')?;
     let (name, variable) = match rest.rsplit_once('.') {
         Some((name, variable)) => (Some(name), variable),
@@ -248,15 +251,15 @@ fn admitted(key: &str, value: &str) -> Option<String> {
     };
     let mut text = String::new();
     let _ = match name {
-        Some(name) => writeln!(text, "[{section} \"{}\"]", escaped(name)),
+        Some(name) => writeln!(text, "[{section} \"{}\"]", quote_value(name)),
         None => writeln!(text, "[{section}]"),
     };
-    let _ = writeln!(text, "\t{variable} = \"{}\"", escaped(value.as_str()));
+    let _ = writeln!(text, "\t{variable} = \"{}\"", quote_value(value.as_str()));
     Some(text)
 }
 
-/// As git reads it between quotes.
-fn escaped(text: &str) -> String {
+/// Escapes a value for git's quotes.
+fn quote_value(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {
         match letter {
@@ -270,13 +273,13 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// An address as far as it says where the repository is, and nothing by which one gets in.
+/// Removes all credentials from an address; `None` if that is not certain.
 fn without_credentials(url: &str) -> Option<String> {
     if url.chars().any(char::is_control) || url.contains("::") {
         return None;
     }
     let Some((scheme, rest)) = url.split_once("://") else {
-        // A path, or user@host:path, in which nothing is secret but what follows a `?`.
+        // A path, or user@host:path. Only the part after a `?` can be secret.
         let user = url.split('@').next().unwrap_or_default();
         let colon = url.contains('@') && user.contains(':');
         return (!colon).then(|| url.split(['?', '#']).next().unwrap_or_default().to_owned());
@@ -284,7 +287,7 @@ fn without_credentials(url: &str) -> Option<String> {
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let end = rest.find('/').unwrap_or(rest.len());
     let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    // What is behind the host must not look like a second one.
+    // The path must not look like a second host.
     let path = &rest[end..];
     (!path.contains('@')).then(|| format!("{scheme}://{host}{path}"))
 }
@@ -300,7 +303,7 @@ mod tests {
             .iter()
             .map(|(key, value)| format!("{key}\n{value}"))
             .collect();
-        written(&listed)
+        render_config(&listed)
     }
 
     #[test]

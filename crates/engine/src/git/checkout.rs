@@ -1,39 +1,38 @@
 //! Throw-away checkouts of one exact tree, for reviewers and for checks.
 //!
-//! A checkout is a repository of its own: one commit with the tree on top of the
-//! merge base, so that no message and no commit of earlier rounds is in it. For a
-//! reviewer the files that tools read by themselves are those of the base, and the
-//! change's attributes count for nothing: a change must not configure the one who
-//! judges it.
+//! A checkout is a separate repository with one commit of the tree on top of the merge base, so
+//! that it contains no message and no commit of earlier rounds. For a reviewer, files that tools
+//! read automatically come from the base, and the attributes of the change have no effect: a change
+//! must not configure its reviewer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::slice::from_ref;
 
+use super::command::GitCommand;
 use super::mirror::borrow_from;
 use super::remove::remove_tree;
-use super::run::GitCommand;
 use super::tool_files::{is_agent_configuration, is_read_by_tools};
 use super::{CommitIdentity, Error, Oid, Repository};
 
-/// What a checkout is for.
+/// Purpose of a checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckoutPurpose<'a> {
-    /// To be read: files that tools read by themselves are the base's, but for these paths.
+    /// For reading: files that tools read automatically come from the base, except for these paths.
     Review { ordinary: &'a [String] },
-    /// For a reviewer to build and run: the tree, with the base's instructions for agents.
+    /// For building and running by a reviewer: the tree, with the agent instructions of the base.
     Trial,
-    /// Exactly the tree.
+    /// For checks: exactly the tree.
     Check,
 }
 
 impl CheckoutPurpose<'_> {
-    /// Whether the file is the base's, whatever the change does to it.
+    /// Returns whether the file comes from the base, whatever the change does to it.
     fn is_from_base(&self, path: &str) -> bool {
         match self {
             Self::Review { ordinary } => {
-                let is_ordinary = || ordinary.iter().any(|known| known == path);
+                let is_ordinary = || ordinary.iter().any(|other| other == path);
                 is_agent_configuration(path) || is_read_by_tools(path) && !is_ordinary()
             }
             Self::Trial => is_agent_configuration(path),
@@ -41,8 +40,8 @@ impl CheckoutPurpose<'_> {
         }
     }
 
-    /// The attributes that a change cannot set here: this file goes before all others. A reviewer
-    /// sees every file as it is stored, and every difference as text where it is text.
+    /// Returns the attributes that a change cannot override: this file has precedence over all
+    /// others. A reviewer sees every file as it is stored, and every text difference as text.
     fn attributes(self) -> Option<&'static str> {
         match self {
             Self::Review { .. } => Some(concat!(
@@ -60,13 +59,13 @@ impl CheckoutPurpose<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
     pub dir: PathBuf,
-    /// The one commit; its tree is the tree that was asked for.
+    /// The only commit. Its tree is the requested tree.
     pub commit: Oid,
     pub tree: Oid,
     pub base: Oid,
-    /// Where its older objects are; to be readable wherever the checkout is.
+    /// Directory of its older objects. It must be readable wherever the checkout is.
     pub mirror: PathBuf,
-    /// Files that the change touches and of which the base's version is here, or none.
+    /// Files that the change touches and that come from the base here, or are missing.
     pub from_base: Vec<String>,
 }
 
@@ -75,9 +74,9 @@ const UNDER_REVIEW: &str = "change";
 const BASE: &str = "base";
 
 impl Repository {
-    /// Makes `dir` a checkout of the commit's tree on top of `base`; what was at
-    /// `dir` before is replaced. `mirror` is a directory of the caller's, one per
-    /// repository, that holds the history below the base from then on.
+    /// Makes `dir` a checkout of the commit's tree on top of `base`, and replaces what was there.
+    /// `mirror` is a directory of the caller, one per repository, that will hold the history below
+    /// the base.
     pub async fn checkout(
         &self,
         head: &Oid,
@@ -86,25 +85,25 @@ impl Repository {
         mirror: &Path,
         dir: &Path,
     ) -> Result<Checkout, Error> {
-        self.mirror(mirror, base).await?;
+        self.update_mirror(mirror, base).await?;
         remove_tree(dir).map_err(Error::file(dir))?;
         self.init(dir, &["--initial-branch", UNDER_REVIEW]).await?;
         let git_dir = dir.join(".git");
         borrow_from(mirror, &git_dir)?;
         let tree = self.tree_of(head).await?;
-        self.transfer(&tree, from_ref(base), &git_dir).await?;
+        self.copy_objects(&tree, from_ref(base), &git_dir).await?;
 
-        let inside = CheckoutRepo {
+        let repo = CheckoutRepo {
             repository: self,
             dir,
             git_dir: &git_dir,
             oid_len: base.as_str().len(),
         };
         if let Some(attributes) = purpose.attributes() {
-            inside.write_info("attributes", attributes)?;
+            repo.write_info("attributes", attributes)?;
         }
-        let commit = inside
-            .one_commit(&tree, base, self.committed_at(head).await?)
+        let commit = repo
+            .make_commit(&tree, base, self.committed_at(head).await?)
             .await?;
         let changed = self.files_changed(base, head).await?;
         let touched: BTreeSet<String> = changed
@@ -112,7 +111,7 @@ impl Repository {
             .flat_map(|file| [Some(file.path), file.old_path])
             .flatten()
             .collect();
-        let from_base = inside.fill(&touched, &purpose).await?;
+        let from_base = repo.fill_work_tree(&touched, &purpose).await?;
         Ok(Checkout {
             dir: dir.to_owned(),
             commit,
@@ -130,15 +129,16 @@ impl Repository {
             "--format=%ct +0000",
             commit.as_str(),
         ];
-        self.fact(&args).await
+        self.cached_answer(&args).await
     }
 }
 
+/// Repository of a checkout.
 struct CheckoutRepo<'a> {
     repository: &'a Repository,
     dir: &'a Path,
     git_dir: &'a Path,
-    /// Of an object's name, which depends on the kind of hash.
+    /// Length of an object name, which depends on the object format.
     oid_len: usize,
 }
 
@@ -148,9 +148,9 @@ impl CheckoutRepo<'_> {
         run.env("GIT_WORK_TREE", self.dir)
     }
 
-    /// The same tree, base and time give the same commit.
-    async fn one_commit(&self, tree: &Oid, base: &Oid, at: String) -> Result<Oid, Error> {
-        let run = self.git().by(&CommitIdentity::countersign());
+    /// Creates the commit. The same tree, base and time give the same commit.
+    async fn make_commit(&self, tree: &Oid, base: &Oid, at: String) -> Result<Oid, Error> {
+        let run = self.git().identity(&CommitIdentity::countersign());
         let run = run
             .env("GIT_AUTHOR_DATE", &at)
             .env("GIT_COMMITTER_DATE", &at);
@@ -168,13 +168,13 @@ impl CheckoutRepo<'_> {
         self.git()
             .args(["update-ref", "--stdin"])
             .stdin(lines.concat())
-            .done()
+            .run()
             .await?;
         Ok(commit)
     }
 
-    /// Fills the work tree, and says which of the touched files are not as the change has them.
-    async fn fill(
+    /// Writes the work tree, and returns the touched files that differ from the change.
+    async fn fill_work_tree(
         &self,
         touched: &BTreeSet<String>,
         purpose: &CheckoutPurpose<'_>,
@@ -187,7 +187,7 @@ impl CheckoutRepo<'_> {
         if *purpose == CheckoutPurpose::Check {
             self.git()
                 .args(["read-tree", "-u", "--reset", "HEAD"])
-                .done()
+                .run()
                 .await?;
             return Ok(Vec::new());
         }
@@ -206,43 +206,51 @@ impl CheckoutRepo<'_> {
         })
     }
 
-    /// The work tree with the base's version of some files. The index has the change's, marked so that
-    /// the difference is not taken for somebody's edit.
+    /// Writes the work tree with the base's version of some files. The index has those of the
+    /// change, marked so that the difference does not look like an edit.
     async fn lay_out(
         &self,
         touched: &BTreeSet<String>,
         steering: &BTreeSet<String>,
     ) -> Result<(), Error> {
         self.clear()?;
-        self.git().args(["read-tree", "HEAD"]).done().await?;
-        let ours = self.entries("HEAD", steering).await?;
-        let theirs = self.entries(BASE, steering).await?;
-        // A directory of the base that is a file in the change has no room for what was in it.
+        self.git().args(["read-tree", "HEAD"]).run().await?;
+        let from_change = self.entries("HEAD", steering).await?;
+        let from_base = self.entries(BASE, steering).await?;
+        // If a directory of the base is a file in the change, there is no place for its files.
         let has_room = |path: &str| {
             let mut around = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
             !around.any(|dir| {
-                touched.contains(dir) && !steering.contains(dir) && !theirs.contains_key(dir)
+                touched.contains(dir) && !steering.contains(dir) && !from_base.contains_key(dir)
             })
         };
-        let theirs: BTreeMap<&String, &String> =
-            theirs.iter().filter(|(path, _)| has_room(path)).collect();
-        self.put_in_index(steering, |path| theirs.get(path).copied())
+        let from_base: BTreeMap<&String, &String> = from_base
+            .iter()
+            .filter(|(path, _)| has_room(path))
+            .collect();
+        self.put_in_index(steering, |path| from_base.get(path).copied())
             .await?;
         let all = ["checkout-index", "--all", "--force", "--index"];
-        self.git().args(all).done().await?;
-        self.put_in_index(steering, |path| ours.get(path)).await?;
-        let marked: String = ours.keys().flat_map(|path| [path.as_str(), "\0"]).collect();
+        self.git().args(all).run().await?;
+        self.put_in_index(steering, |path| from_change.get(path))
+            .await?;
+        let marked: String = from_change
+            .keys()
+            .flat_map(|path| [path.as_str(), "\0"])
+            .collect();
         self.git()
             .args(["update-index", "-z", "--skip-worktree", "--stdin"])
             .stdin(marked)
-            .done()
+            .run()
             .await?;
-        let strange = theirs.keys().filter(|path| !ours.contains_key(**path));
-        let excluded: String = strange.map(|path| excluded(path)).collect();
+        let base_only = from_base
+            .keys()
+            .filter(|path| !from_change.contains_key(**path));
+        let excluded: String = base_only.map(|path| exclude_pattern(path)).collect();
         self.write_info("exclude", &excluded)
     }
 
-    /// Everything but the repository itself.
+    /// Removes everything but the repository itself.
     fn clear(&self) -> Result<(), Error> {
         for entry in fs::read_dir(self.dir).map_err(Error::file(self.dir))? {
             let path = entry.map_err(Error::file(self.dir))?.path();
@@ -253,13 +261,13 @@ impl CheckoutRepo<'_> {
         Ok(())
     }
 
-    /// Mode and object of those of the paths that a commit has, as an index takes them.
+    /// Returns mode and object of those paths that a commit has, in the format of an index.
     async fn entries(
         &self,
         rev: &str,
         paths: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, String>, Error> {
-        let mut found = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         let paths: Vec<&String> = paths.iter().collect();
         for some in paths.chunks(PATHS_AT_ONCE) {
             let run = self.git().env("GIT_LITERAL_PATHSPECS", "1");
@@ -275,41 +283,42 @@ impl CheckoutRepo<'_> {
                     continue;
                 };
                 if kind != "tree" {
-                    found.insert(path.to_owned(), format!("{mode} {oid}"));
+                    entries.insert(path.to_owned(), format!("{mode} {oid}"));
                 }
             }
         }
-        Ok(found)
+        Ok(entries)
     }
 
-    /// Each path as `entry` says, or not at all. Removed first: one may be where another's directory is.
+    /// Sets each path as `entry` says, or removes it. Removals come first: one path may be in the
+    /// place of another's directory.
     async fn put_in_index<'e>(
         &self,
         paths: &BTreeSet<String>,
         entry: impl Fn(&String) -> Option<&'e String>,
     ) -> Result<(), Error> {
         let nothing = "0".repeat(self.oid_len);
-        let gone = paths.iter().map(|path| format!("0 {nothing}\t{path}\0"));
-        let put = paths.iter().filter_map(|path| {
+        let removals = paths.iter().map(|path| format!("0 {nothing}\t{path}\0"));
+        let additions = paths.iter().filter_map(|path| {
             let entry = entry(path)?;
             Some(format!("{entry}\t{path}\0"))
         });
-        let lines: String = gone.chain(put).collect();
+        let lines: String = removals.chain(additions).collect();
         self.git()
             .args(["update-index", "-z", "--index-info"])
             .stdin(lines)
-            .done()
+            .run()
             .await
     }
 
-    /// Touched files that a tool reads by another name: a link of the base that leads to them.
+    /// Returns touched files that a tool reads by another name: a link of the base leads to them.
     fn behind_links(
         &self,
         touched: &BTreeSet<String>,
         steering: &BTreeSet<String>,
         purpose: &CheckoutPurpose<'_>,
     ) -> Result<BTreeSet<String>, Error> {
-        let mut found = BTreeSet::new();
+        let mut hidden = BTreeSet::new();
         let mut dirs = vec![self.dir.to_owned()];
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(&dir).map_err(Error::file(&dir))? {
@@ -324,7 +333,8 @@ impl CheckoutRepo<'_> {
                     continue;
                 };
                 let Some(name) = below.to_str() else {
-                    // Names that are no text cannot be asked for one by one, so it is left out.
+                    // Names that are not valid text cannot be requested one by one, so the file is
+                    // removed.
                     if purpose.is_from_base(&below.to_string_lossy()) {
                         fs::remove_file(&path).map_err(Error::file(&path))?;
                     }
@@ -335,17 +345,17 @@ impl CheckoutRepo<'_> {
                 }
                 let to = fs::read_link(&path).map_err(Error::file(&path))?;
                 let around = Path::new(name).parent().unwrap_or(Path::new(""));
-                let Some(to) = inside(&around.join(to)) else {
+                let Some(to) = normalize_inside(&around.join(to)) else {
                     continue;
                 };
                 let behind = touched
                     .iter()
                     .filter(|path| Path::new(path).starts_with(&to));
                 let through = touched.iter().filter(|path| to.starts_with(path));
-                found.extend(behind.chain(through).cloned());
+                hidden.extend(behind.chain(through).cloned());
             }
         }
-        Ok(found.difference(steering).cloned().collect())
+        Ok(hidden.difference(steering).cloned().collect())
     }
 
     fn write_info(&self, name: &str, text: &str) -> Result<(), Error> {
@@ -356,31 +366,31 @@ impl CheckoutRepo<'_> {
     }
 }
 
-/// Links that lead to links are followed so often.
+/// Maximum length of a chain of links.
 const LINKS_MAX: usize = 8;
-/// Paths that one command is asked about.
+/// Maximum number of paths per command.
 const PATHS_AT_ONCE: usize = 200;
 
-/// A path below the top, without dots in it; nothing if it leads out.
-fn inside(path: &Path) -> Option<PathBuf> {
-    let mut found = PathBuf::new();
+/// Normalises a path below the top; `None` if it leads out.
+fn normalize_inside(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::Normal(name) => found.push(name),
+            Component::Normal(name) => normal.push(name),
             Component::CurDir => {}
             Component::ParentDir => {
-                if !found.pop() {
+                if !normal.pop() {
                     return None;
                 }
             }
             Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    Some(found).filter(|found| !found.as_os_str().is_empty())
+    Some(normal).filter(|normal| !normal.as_os_str().is_empty())
 }
 
-/// A line that hides exactly this path from `git status`.
-fn excluded(path: &str) -> String {
+/// Returns a line that hides exactly this path from `git status`.
+fn exclude_pattern(path: &str) -> String {
     let mut line = String::from("/");
     for letter in path.chars() {
         if matches!(letter, '\\' | '*' | '?' | '[' | ']' | ' ' | '!' | '#') {

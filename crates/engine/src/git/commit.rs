@@ -1,7 +1,7 @@
-//! Making commits from what lies in a worktree, and keeping refs to them.
+//! Makes commits from the files of a worktree, and keeps refs to them.
 //!
-//! By plumbing only. `git add` and `git commit` would run hooks and look inside
-//! nested repositories with a git that has their configuration.
+//! It uses plumbing commands only. `git add` and `git commit` would run hooks, and would look
+//! inside nested repositories with a git that uses their configuration.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,13 +13,13 @@ use super::remove::remove_tree;
 use super::{Error, Oid, Repository, WorkTreeDirs, Worktree};
 use crate::log::removed;
 
-/// How often what git refuses is left out, before nothing is saved at all.
+/// Maximum number of attempts that leave out refused files, before nothing is saved at all.
 const UNSOUND_TRIES_MAX: usize = 8;
-/// As many names are told of files that git does not store.
+/// Maximum number of listed files that git cannot store.
 const UNSTORABLE_MAX: usize = 20;
 const UNSTORABLE_CHARS_MAX: usize = 200;
 
-/// Who a commit of ours is by.
+/// Author of a commit of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitIdentity {
     pub name: String,
@@ -35,27 +35,27 @@ impl CommitIdentity {
     }
 }
 
-/// What became of a worktree's files.
+/// Result of committing a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeCommit {
-    /// None if there was nothing to commit.
+    /// Commit; `None` if there was nothing to commit.
     pub commit: Option<Oid>,
-    /// Repositories inside the worktree. They are not part of the commit: a link
-    /// to a commit that nobody else has would be a hole in it.
+    /// Repositories inside the worktree. They are not part of the commit: it would contain a link
+    /// to a commit that nobody else has.
     pub nested: Vec<String>,
-    /// Files that git stores under no such name (`.GIT/x`), and so are not in the commit.
+    /// Files whose names git cannot store (`.GIT/x`), so that they are missing from the commit.
     pub unstorable: Vec<String>,
 }
 
 impl Repository {
-    /// Commits everything that is not ignored onto the worktree's branch.
+    /// Commits everything that is not ignored onto the branch of the worktree.
     pub async fn commit_all(
         &self,
         worktree: &Worktree,
         identity: &CommitIdentity,
         message: &str,
     ) -> Result<WorktreeCommit, Error> {
-        let place = worktree.place()?;
+        let place = worktree.work_tree_dirs()?;
         let head = self.head_at(&place).await?;
         if head.branch.as_ref() != Some(&worktree.branch) {
             return Err(Error::WrongBranch {
@@ -64,45 +64,46 @@ impl Repository {
                 found: head.branch.unwrap_or_else(|| "a detached HEAD".to_owned()),
             });
         }
-        let (apart, aside) = self.apart(&place)?;
+        let (apart, objects_dir) = self.apart(&place)?;
         let snapshot = apart.snapshot(&place, &mut LargeFilePolicy::Refuse).await?;
         let tree = &snapshot.tree;
-        let mut made = None;
+        let mut new_commit = None;
         if *tree != self.tree_of(&head.commit).await? {
             let commit = apart
                 .commit_tree(tree, &[&head.commit], identity, message)
                 .await?;
-            self.take_objects(&commit, &head.commit, &aside).await?;
+            self.take_objects(&commit, &head.commit, &objects_dir)
+                .await?;
             let name = format!("refs/heads/{}", worktree.branch);
             let args = ["update-ref", "-m", "countersign: commit", &name];
             self.git()
                 .args(args)
                 .args([commit.as_str(), head.commit.as_str()])
-                .done()
+                .run()
                 .await?;
-            made = Some(commit);
+            new_commit = Some(commit);
         }
         let index = place.git_dir.join("index");
         fs::rename(&snapshot.index, &index).map_err(Error::file(&index))?;
-        remove_tree(&aside).map_err(Error::file(&aside))?;
+        remove_tree(&objects_dir).map_err(Error::file(&objects_dir))?;
         Ok(WorktreeCommit {
-            commit: made,
+            commit: new_commit,
             nested: snapshot.nested,
             unstorable: snapshot.unstorable,
         })
     }
 
-    /// Saves what is not committed in a worktree under a ref, nested repositories
-    /// as plain files included, and touches nothing there; None if all is committed.
+    /// Saves the uncommitted files of a worktree under a ref, with nested repositories as plain
+    /// files, and changes nothing there. Returns `None` if everything is committed.
     pub async fn save_leftovers(
         &self,
         worktree: &Worktree,
         name: &str,
     ) -> Result<Option<Oid>, Error> {
-        let place = worktree.place()?;
+        let place = worktree.work_tree_dirs()?;
         let head = self.head_at(&place).await?;
         let mut budget = SaveBudget::new(SaveLimits::default());
-        let (apart, aside) = self.apart(&place)?;
+        let (apart, objects_dir) = self.apart(&place)?;
         let snapshot = apart
             .snapshot(&place, &mut LargeFilePolicy::LeaveOut(&mut budget))
             .await?;
@@ -114,30 +115,30 @@ impl Repository {
         let saved = self
             .save_soundly(
                 &place,
-                (&apart, &aside),
+                (&apart, &objects_dir),
                 (&head.commit, &snapshot.index),
                 budget,
             )
             .await?;
         fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
-        remove_tree(&aside).map_err(Error::file(&aside))?;
+        remove_tree(&objects_dir).map_err(Error::file(&objects_dir))?;
         let Some(commit) = saved else {
             return Ok(None);
         };
         self.unlock_own_ref(name)?;
         self.git()
             .args(["update-ref", "--no-deref", name, commit.as_str()])
-            .done()
+            .run()
             .await?;
         Ok(Some(commit))
     }
 
-    /// The index as a commit in the repository, without what git's strict check refuses: that is
-    /// named and left out. None if nothing is left that differs.
+    /// Commits the index to the repository without the files that git's strict check refuses: they
+    /// are listed and left out. Returns `None` if no difference is left.
     async fn save_soundly(
         &self,
         place: &WorkTreeDirs,
-        (apart, aside): (&Self, &Path),
+        (apart, objects_dir): (&Self, &Path),
         (head, index): (&Oid, &Path),
         mut budget: SaveBudget,
     ) -> Result<Option<Oid>, Error> {
@@ -151,12 +152,12 @@ impl Repository {
             if tree == unchanged && tries == 0 {
                 return Ok(None);
             }
-            let note = budget.note();
+            let note = budget.describe_left_out();
             let message = format!("Leftovers, saved before the worktree was cleaned{note}");
             let commit = apart
                 .commit_tree(&tree, &[head], &identity, &message)
                 .await?;
-            let paths = match self.take_objects(&commit, head, aside).await {
+            let paths = match self.take_objects(&commit, head, objects_dir).await {
                 Ok(()) => return Ok(Some(commit)),
                 Err(Error::Unsound { paths, .. }) => paths,
                 Err(error) => return Err(error),
@@ -177,28 +178,36 @@ impl Repository {
             let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
             let run = apart.git_at(place).index(index).args(remove).args(from);
             let run = run.env("GIT_LITERAL_PATHSPECS", "1").stdin(names);
-            run.done().await?;
+            run.run().await?;
         }
         Ok(None)
     }
 
-    /// Points a ref of ours at a commit. `old` is what it must be now (None: it
-    /// must not be there); false if it is something else. Already there is fine.
+    /// Points a ref of ours at a commit. `old` is its expected value (`None`: it must not exist).
+    /// Returns false if it has another value, and true if it has the new one already.
     pub async fn keep_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
         self.unlock_own_ref(name)?;
-        self.point(name, new, old).await
+        self.update_ref(name, new, old).await
     }
 
-    /// The same where others may do so too: what they have locked is theirs.
+    /// Does the same for a ref that other processes may change too: their locks are respected.
     pub async fn share_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
         self.unlock_shared_ref(name).await?;
-        self.point(name, new, old).await
+        self.update_ref(name, new, old).await
     }
 
-    async fn point(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
-        let was = old.map_or_else(|| new.zero(), Oid::to_string);
-        let args = ["update-ref", "--no-deref", name, new.as_str(), &was];
-        if self.git().args(args).answers(&[1, 128]).said().await?.code == 0 {
+    async fn update_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
+        let expected = old.map_or_else(|| new.zero(), Oid::to_string);
+        let args = ["update-ref", "--no-deref", name, new.as_str(), &expected];
+        if self
+            .git()
+            .args(args)
+            .accept_codes(&[1, 128])
+            .output()
+            .await?
+            .code
+            == 0
+        {
             return Ok(true);
         }
         Ok(self.read_ref(name).await?.as_ref() == Some(new))
@@ -214,32 +223,32 @@ impl Repository {
         let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
         let run = self
             .git()
-            .by(identity)
+            .identity(identity)
             .args(["commit-tree", "-F", "-"])
             .args(parents);
         run.args([tree.as_str()]).stdin(message).oid().await
     }
 
-    /// The worktree as a tree, in an index of its own. It begins with a copy of
-    /// the worktree's, whose file times save reading every file. Where that one
-    /// hides files from git, or is damaged, it begins with HEAD's.
+    /// Writes the worktree as a tree, in a separate index. It starts with a copy of the worktree's
+    /// index, whose file times save reading every file. If that one hides files from git, or is
+    /// damaged, it starts from HEAD.
     async fn snapshot(
         &self,
         place: &WorkTreeDirs,
         large: &mut LargeFilePolicy<'_>,
     ) -> Result<WorktreeSnapshot, Error> {
         self.refuse_commands(Some(place)).await?;
-        // Whoever worked here has ended: a lock is a killed git's.
+        // No agent works here any more, so a lock was left by a killed git.
         let lock = place.git_dir.join("index.lock");
         removed(&lock, fs::remove_file(&lock));
         let index = place.git_dir.join("countersign-index");
         let lock = place.git_dir.join("countersign-index.lock");
         removed(&lock, fs::remove_file(&lock));
-        let theirs = place.git_dir.join("index");
-        if self.hides_nothing(place).await? && copy_index(&theirs, &index).is_ok() {
+        let worktree_index = place.git_dir.join("index");
+        if self.hides_nothing(place).await? && copy_index(&worktree_index, &index).is_ok() {
             match self.snapshot_from(place, index.clone(), large).await {
                 Ok(snapshot) => return Ok(snapshot),
-                // Another index would not make it smaller.
+                // Another index would not make the file smaller.
                 Err(error @ Error::LargeFile { .. }) => return Err(error),
                 Err(error) => tracing::debug!(%error, "index not usable, starting from HEAD"),
             }
@@ -249,11 +258,12 @@ impl Repository {
         self.git_at(place)
             .index(&index)
             .args(["read-tree", "HEAD"])
-            .done()
+            .run()
             .await?;
         self.snapshot_from(place, index, large).await
     }
 
+    /// Adds all changes of the worktree to an existing index and writes its tree.
     pub(super) async fn snapshot_from(
         &self,
         place: &WorkTreeDirs,
@@ -269,22 +279,22 @@ impl Repository {
             "--modified",
             "--deleted",
         ];
-        let changed = git().args(list).said().await?;
+        let changed = git().args(list).output().await?;
         if changed.cut {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
-        let sorted = SortedPaths::of(&changed.out, &place.path, large)?;
+        let sorted = SortedPaths::sort(&changed.out, &place.path, large)?;
         if !sorted.gone.is_empty() {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
-            git().args(remove).stdin(sorted.gone).done().await?;
+            git().args(remove).stdin(sorted.gone).run().await?;
         }
         let added = !sorted.there.is_empty();
         if added {
             let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
-            // Git passes over names that `git fsck` would refuse, those of other systems too.
+            // Git then skips names that `git fsck` would refuse, including those of other systems.
             let careful = ["-c", "core.protectHFS=true", "-c", "core.protectNTFS=true"];
             let git = || git().settings(careful.map(Into::into).to_vec());
-            git().args(add).stdin(sorted.there).done().await?;
+            git().args(add).stdin(sorted.there).run().await?;
         }
         let tree = self.write_tree(place, &index).await?;
         let unstorable = if added {
@@ -300,7 +310,7 @@ impl Repository {
         })
     }
 
-    /// Files that git was to add and passed over: their names are not for a repository.
+    /// Returns the files that git skipped, because a repository cannot have their names.
     async fn still_unknown(
         &self,
         place: &WorkTreeDirs,
@@ -313,7 +323,7 @@ impl Repository {
             "--exclude-standard",
             "--modified",
         ];
-        let listed = self.git_at(place).index(index).args(list).said().await?;
+        let listed = self.git_at(place).index(index).args(list).output().await?;
         let names = listed.out.split(|&byte| byte == 0);
         let files = names.filter(|name| !name.is_empty() && !name.ends_with(b"/"));
         Ok(files
@@ -334,13 +344,13 @@ impl Repository {
             .await
     }
 
-    /// Whether no entry of the worktree's index is marked as not to be looked at.
+    /// Returns whether no entry of the worktree's index is excluded from comparison.
     async fn hides_nothing(&self, place: &WorkTreeDirs) -> Result<bool, Error> {
         let listed = self
             .git_at(place)
             .args(["ls-files", "-v", "-z"])
-            .answers(&[128])
-            .said()
+            .accept_codes(&[128])
+            .output()
             .await?;
         let mut tags = listed
             .out
@@ -351,6 +361,7 @@ impl Repository {
     }
 }
 
+/// A worktree written as a tree.
 pub(super) struct WorktreeSnapshot {
     pub tree: Oid,
     pub index: PathBuf,
@@ -359,7 +370,7 @@ pub(super) struct WorktreeSnapshot {
     pub unstorable: Vec<String>,
 }
 
-/// Changed paths by what lies there now.
+/// Changed paths by their current state.
 #[derive(Default)]
 struct SortedPaths {
     nested: Vec<String>,
@@ -368,8 +379,8 @@ struct SortedPaths {
 }
 
 impl SortedPaths {
-    /// From paths that each end with a NUL; a nested repository has a slash before it.
-    fn of(list: &[u8], root: &Path, large: &mut LargeFilePolicy<'_>) -> Result<Self, Error> {
+    /// Sorts paths that each end with a NUL; a nested repository ends with a slash.
+    fn sort(list: &[u8], root: &Path, large: &mut LargeFilePolicy<'_>) -> Result<Self, Error> {
         let mut sorted = Self::default();
         for entry in list.split_inclusive(|&byte| byte == 0) {
             let path = Path::new(OsStr::from_bytes(
@@ -378,7 +389,7 @@ impl SortedPaths {
             if entry.ends_with(b"/\0") {
                 let name = path.to_string_lossy();
                 sorted.nested.push(name.trim_end_matches('/').to_owned());
-            } else if is_there(root, path) {
+            } else if is_real_path(root, path) {
                 if large.admits(root, path)? {
                     sorted.there.extend_from_slice(entry);
                 }
@@ -390,15 +401,16 @@ impl SortedPaths {
     }
 }
 
-/// What becomes of files too large to be read: a sparse file costs an agent nothing and git minutes.
+/// Handling of files that are too large to read: a sparse file costs an agent nothing and git
+/// minutes.
 #[derive(Debug)]
 pub(super) enum LargeFilePolicy<'a> {
-    /// It is an error that names the file: nothing is left out of a commit unseen.
+    /// Fails with the name of the file: a commit never leaves anything out silently.
     Refuse,
     LeaveOut(&'a mut SaveBudget),
 }
 
-/// The largest file that is committed from a worktree.
+/// Maximum size of a file that is committed from a worktree.
 const COMMITTED_FILE_MAX: u64 = 2 << 30;
 
 impl LargeFilePolicy<'_> {
@@ -412,7 +424,7 @@ impl LargeFilePolicy<'_> {
         let meta = fs::symlink_metadata(root.join(path));
         let bytes = meta.map_or(0, |meta| meta.len());
         match self {
-            Self::LeaveOut(budget) => Ok(budget.admits(path, bytes)),
+            Self::LeaveOut(budget) => Ok(budget.try_admit(path, bytes)),
             Self::Refuse if bytes > COMMITTED_FILE_MAX => Err(Error::LargeFile {
                 path: path.to_owned(),
                 bytes,
@@ -422,9 +434,9 @@ impl LargeFilePolicy<'_> {
     }
 }
 
-/// Whether the path itself is a file, a link or a submodule, and not something
-/// that is reached through a link.
-fn is_there(root: &Path, path: &Path) -> bool {
+/// Returns whether the path itself is a file, a link or a submodule, and not reached through a
+/// link.
+fn is_real_path(root: &Path, path: &Path) -> bool {
     let through_link = path
         .ancestors()
         .skip(1)
@@ -435,13 +447,13 @@ fn is_there(root: &Path, path: &Path) -> bool {
     !through_link && kind.is_ok_and(|kind| !kind.is_dir() || full.join(".git").exists())
 }
 
-/// With its time: git reads again whatever was written in the instant of the index itself, and a
-/// younger copy would have it believe the old sizes and times.
+/// Copies an index with its time. Git reads every file again that was written at the same instant
+/// as the index, and a newer copy would make it trust the old sizes and times.
 pub(super) fn copy_index(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to)?;
-    let written = fs::metadata(from)?.modified()?;
+    let modified = fs::metadata(from)?.modified()?;
     fs::File::options()
         .write(true)
         .open(to)?
-        .set_modified(written)
+        .set_modified(modified)
 }

@@ -1,23 +1,22 @@
-//! Configuration that would run programs, and cannot be switched off from
-//! outside: refused.
+//! Refuses configuration that would run programs and cannot be switched off from outside.
 //!
-//! Most such keys are either overridden by the runner or read only by verbs that
-//! we never use. What is left are filters and merge drivers, whose names the
-//! repository makes up. Running them would run a builder's code as us; leaving
-//! them out would write other content than the project means. So the answer is
-//! no, and it names the keys.
+//! Most such keys are either overridden by the runner or read only by commands that we never use.
+//! The rest are filters and merge drivers, whose names the repository chooses. Running them would
+//! run a builder's code as us; skipping them would write different content than the project
+//! intends. So they are refused, with the names of the keys.
 
 use super::{Error, Repository, WorkTreeDirs};
 
 impl Repository {
-    /// Refuses, before a verb that would read or write work tree files or merge.
+    /// Fails if such keys exist. Call it before a command that reads or writes work tree files or
+    /// merges.
     pub(super) async fn refuse_commands(&self, place: Option<&WorkTreeDirs>) -> Result<(), Error> {
         let run = match place {
             Some(place) => self.git_at(place),
             None => self.git(),
         };
         let listed = run.args(["config", "--list", "-z", "--show-scope", "--includes"]);
-        let keys = commands(&listed.fields().await?);
+        let keys = command_keys(&listed.fields().await?);
         if keys.is_empty() {
             Ok(())
         } else {
@@ -27,21 +26,21 @@ impl Repository {
 }
 
 impl Repository {
-    /// Where the repository says that its hooks are, if it says so. We never run them.
+    /// Returns the configured directory of hooks, if there is one. We never run them.
     pub async fn hooks_path(&self) -> Result<Option<String>, Error> {
         let args = ["config", "--local", "--get", "core.hooksPath"];
-        let said = self.git().args(args).answers(&[1]).text().await?;
-        Ok((!said.is_empty()).then_some(said))
+        let output = self.git().args(args).accept_codes(&[1]).text().await?;
+        Ok((!output.is_empty()).then_some(output))
     }
 }
 
-/// The refused keys among `scope, key\nvalue, scope, key\nvalue, …`.
-fn commands(fields: &[String]) -> Vec<String> {
+/// Returns the refused keys among `scope, key\nvalue, scope, key\nvalue, …`.
+fn command_keys(fields: &[String]) -> Vec<String> {
     let mut keys: Vec<String> = fields
         .chunks_exact(2)
         .filter(|pair| pair[0] != "command")
         .map(|pair| pair[1].split_once('\n').unwrap_or((&pair[1], "true")))
-        .filter(|(key, value)| is_command(key, value))
+        .filter(|(key, value)| is_command_key(key, value))
         .map(|(key, _)| key.to_owned())
         .collect();
     keys.sort();
@@ -49,8 +48,9 @@ fn commands(fields: &[String]) -> Vec<String> {
     keys
 }
 
-/// Git gives section and last word in lower case, and what is between as it is.
-fn is_command(key: &str, value: &str) -> bool {
+/// Returns whether a key would run a program. Git prints the section and the last word in lower
+/// case, and the part between as it is.
+fn is_command_key(key: &str, value: &str) -> bool {
     if value.is_empty() {
         return false;
     }
@@ -61,9 +61,9 @@ fn is_command(key: &str, value: &str) -> bool {
     match section {
         "filter" => matches!(word, "clean" | "smudge" | "process"),
         "merge" => word == "driver",
-        // Its condition may come true after we have looked.
+        // Its condition may become true after our check.
         "includeif" => true,
-        // These replace the runner's view of where things are.
+        // These replace the runner's view of locations.
         "core" => matches!(word, "gitproxy" | "alternaterefscommand"),
         "trailer" => matches!(word, "command" | "cmd"),
         _ => false,
@@ -79,7 +79,7 @@ mod tests {
             .iter()
             .flat_map(|(scope, key, value)| [(*scope).to_owned(), format!("{key}\n{value}")])
             .collect();
-        commands(&fields)
+        command_keys(&fields)
     }
 
     #[test]

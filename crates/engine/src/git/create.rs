@@ -1,12 +1,12 @@
-//! A new repository with one commit, and what git itself says it is.
+//! Creates a repository with one commit, and asks git for its version.
 
 use std::path::Path;
 
-use super::run::GitCommand;
+use super::command::GitCommand;
 use super::{CommitIdentity, Error, GitProgram};
 
 impl GitProgram {
-    /// `git version 2.47.3`.
+    /// Returns the version line, such as `git version 2.47.3`.
     pub async fn version(&self) -> Result<String, Error> {
         GitCommand::new(self, Path::new("/"))
             .args(["version"])
@@ -14,21 +14,22 @@ impl GitProgram {
             .await
     }
 
-    /// Makes `dir` a repository whose branch `branch` has all its files, if there are any, in one commit.
-    pub async fn create(
+    /// Makes `dir` a repository with one commit on `branch` that contains all its files, if there
+    /// are any.
+    pub async fn create_repository(
         &self,
         dir: &Path,
         branch: &str,
         identity: &CommitIdentity,
         message: &str,
     ) -> Result<(), Error> {
-        let git = || GitCommand::new(self, dir).durable().by(identity);
+        let git = || GitCommand::new(self, dir).durable().identity(identity);
         let init = ["init", "--quiet", "--template=", "--initial-branch", branch];
-        git().args(init).done().await?;
-        git().args(["add", "--all"]).done().await?;
+        git().args(init).run().await?;
+        git().args(["add", "--all"]).run().await?;
         git()
             .args(["commit", "--quiet", "--allow-empty", "--message", message])
-            .done()
+            .run()
             .await
     }
 }

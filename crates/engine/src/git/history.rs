@@ -1,18 +1,18 @@
-//! Reading history: ranges, diffs, and who wrote them.
+//! Reads history: ranges, diffs and authors.
 
-use super::run::GitCommand;
+use super::command::GitCommand;
 use super::{Error, Oid, Repository};
 
-/// How much of a diff stands around a change.
+/// Number of unchanged lines around a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffContext {
     /// Three lines, for reading.
     Usual,
-    /// None, for mapping lines.
+    /// No lines, for mapping line numbers.
     None,
 }
 
-/// A diff as text; cut where it is longer than 64 MiB.
+/// A diff as text, cut at 64 MiB.
 #[derive(Clone, Debug)]
 pub struct DiffText {
     pub text: String,
@@ -23,11 +23,11 @@ pub struct DiffText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
     pub path: String,
-    /// Where it was, if it was renamed.
+    /// Earlier path, if it was renamed.
     pub old_path: Option<String>,
     /// Git's letter: `A`dded, `D`eleted, `M`odified, `R`enamed, `T`ype changed.
     pub status: char,
-    /// None for a binary file.
+    /// Added lines; `None` for a binary file.
     pub added: Option<u32>,
     pub removed: Option<u32>,
 }
@@ -43,7 +43,7 @@ pub struct Commit {
     pub oid: Oid,
     pub author: CommitPerson,
     pub committer: CommitPerson,
-    /// Seconds since 1970, as the committer's clock had it.
+    /// Seconds since 1970 by the clock of the committer.
     pub committed_at: i64,
     pub message: String,
 }
@@ -68,6 +68,8 @@ fn named_file(line: &str) -> Option<NamedFile> {
     })
 }
 
+/// Arguments of all diffs. External diffs and text conversions are off, because they would run
+/// programs.
 const DIFF: &[&str] = &[
     "diff-tree",
     "-r",
@@ -82,39 +84,50 @@ const DIFF: &[&str] = &[
 impl Repository {
     pub async fn tree_of(&self, commit: &Oid) -> Result<Oid, Error> {
         let args = ["rev-parse", "--verify", &format!("{commit}^{{tree}}")];
-        let text = self.fact(&args).await?;
+        let text = self.cached_answer(&args).await?;
         Oid::parse(&text).ok_or_else(|| Error::UnknownRevision {
             rev: commit.to_string(),
         })
     }
 
+    /// Returns the best common ancestor of two commits.
     pub async fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Oid, Error> {
-        if a == b || self.facts.is_so(&descent(a, b)) {
+        if a == b || self.facts.is_known_yes(&is_ancestor_args(a, b)) {
             return Ok(a.clone());
         }
-        let said = self.fact(&["merge-base", a.as_str(), b.as_str()]).await?;
+        let output = self
+            .cached_answer(&["merge-base", a.as_str(), b.as_str()])
+            .await?;
         let unrelated = || Error::Unrelated {
             a: a.to_string(),
             b: b.to_string(),
         };
-        Oid::parse(&said).ok_or_else(unrelated)
+        Oid::parse(&output).ok_or_else(unrelated)
     }
 
-    /// False after history at or below `ancestor` was rewritten.
+    /// Returns whether `ancestor` is an ancestor of `of`. It is false after history at or below
+    /// `ancestor` was rewritten.
     pub async fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool, Error> {
-        let args = descent(ancestor, of);
-        if ancestor == of || self.facts.is_so(&args) {
+        let args = is_ancestor_args(ancestor, of);
+        if ancestor == of || self.facts.is_known_yes(&args) {
             return Ok(true);
         }
-        let is = self.git().args(args).answers(&[1]).said().await?.code == 0;
+        let is = self
+            .git()
+            .args(args)
+            .accept_codes(&[1])
+            .output()
+            .await?
+            .code
+            == 0;
         if is {
-            self.facts.learn_so(&args);
+            self.facts.insert_yes(&args);
         }
         Ok(is)
     }
 
-    /// The branch that work starts from where nobody said otherwise: the
-    /// remote's default, else `main`, `master` or `trunk`, else the current one.
+    /// Returns the default base branch: the remote's default, else `main`, `master` or `trunk`,
+    /// else the current one.
     pub async fn default_base(&self) -> Result<String, Error> {
         let remote = [
             "symbolic-ref",
@@ -122,11 +135,11 @@ impl Repository {
             "--short",
             "refs/remotes/origin/HEAD",
         ];
-        let remote = self.git().args(remote).answers(&[1]).text().await?;
+        let remote = self.git().args(remote).accept_codes(&[1]).text().await?;
         let remote = remote.strip_prefix("origin/").map(str::to_owned);
-        let usual = ["main", "master", "trunk"].map(str::to_owned);
-        for branch in remote.into_iter().chain(usual) {
-            if self.branch(&branch).await?.is_some() {
+        let common_names = ["main", "master", "trunk"].map(str::to_owned);
+        for branch in remote.into_iter().chain(common_names) {
+            if self.branch_tip(&branch).await?.is_some() {
                 return Ok(branch);
             }
         }
@@ -135,7 +148,7 @@ impl Repository {
             .own
             .as_ref()
             .map_or_else(|| self.git(), |own| self.git_at(own));
-        let current = run.args(current).answers(&[1]).text().await?;
+        let current = run.args(current).accept_codes(&[1]).text().await?;
         if current.is_empty() {
             return Err(Error::UnknownRevision {
                 rev: "main, master or trunk".to_owned(),
@@ -144,15 +157,16 @@ impl Repository {
         Ok(current)
     }
 
-    /// The tip of a local branch, if there is such a branch.
-    pub async fn branch(&self, name: &str) -> Result<Option<Oid>, Error> {
+    /// Returns the tip of a local branch, if it exists.
+    pub async fn branch_tip(&self, name: &str) -> Result<Option<Oid>, Error> {
         self.read_ref(&format!("refs/heads/{name}")).await
     }
 
-    /// Where work on a base branch starts. The remote's word counts, unless the local branch has
-    /// all of it and more: what has landed here and is not pushed yet belongs to the base too.
-    pub async fn base(&self, branch: &str) -> Result<Oid, Error> {
-        let local = self.branch(branch).await?;
+    /// Returns the commit that work on a base branch starts from. This is the commit of the remote,
+    /// unless the local branch contains it and more: changes that landed here and are not pushed
+    /// yet belong to the base too.
+    pub async fn base_tip(&self, branch: &str) -> Result<Oid, Error> {
+        let local = self.branch_tip(branch).await?;
         let remote = format!("refs/remotes/origin/{branch}");
         let remote = self.read_ref(&remote).await?;
         match (local, remote) {
@@ -165,19 +179,19 @@ impl Repository {
         }
     }
 
-    /// A file as it is in a commit; None if it is not there or is no file.
+    /// Returns a file of a commit; `None` if it is missing or not a file.
     pub async fn file_at(&self, commit: &Oid, path: &str) -> Result<Option<Vec<u8>>, Error> {
         let run = self
             .git()
             .args(["cat-file", "blob", &format!("{commit}:{path}")]);
-        let said = run.answers(&[128]).said().await?;
-        if said.cut {
+        let output = run.accept_codes(&[128]).output().await?;
+        if output.cut {
             return Err(Error::TooLarge(format!("cat-file {path}")));
         }
-        Ok((said.code == 0).then_some(said.out))
+        Ok((output.code == 0).then_some(output.out))
     }
 
-    /// Those of the paths that are files of a commit.
+    /// Returns those of the paths that are files of a commit.
     pub async fn named_files_at(
         &self,
         commit: &Oid,
@@ -188,11 +202,11 @@ impl Repository {
         }
         let run = self.git().env("GIT_LITERAL_PATHSPECS", "1");
         let list = ["ls-tree", "-z", "-l", "--full-tree", commit.as_str(), "--"];
-        let found = run.args(list).args(paths).fields().await?;
-        Ok(found.iter().filter_map(|line| named_file(line)).collect())
+        let lines = run.args(list).args(paths).fields().await?;
+        Ok(lines.iter().filter_map(|line| named_file(line)).collect())
     }
 
-    /// The paths of all files of a commit.
+    /// Returns the paths of all files of a commit.
     pub async fn files_at(&self, commit: &Oid) -> Result<Vec<String>, Error> {
         let list = [
             "ls-tree",
@@ -205,15 +219,16 @@ impl Repository {
         self.git().args(list).fields().await
     }
 
-    /// For differences: without anybody's attributes, so that no `*.py -diff` hides a change from us.
-    /// There is no work tree here; git would take them from the person's index, and newer versions
-    /// from a tree, unless another is named.
+    /// Returns a git command for diffs without any attributes, so that no `*.py -diff` hides a
+    /// change from us. There is no work tree here; git would read attributes from the user's index,
+    /// and newer versions from a tree, unless another source is given.
     fn git_for_diff(&self, like: &Oid) -> GitCommand<'_> {
         let no_index = self.common.join("countersign-no-index");
         let run = self.git().index(&no_index);
         run.env("GIT_ATTR_SOURCE", empty_tree(like))
     }
 
+    /// Returns the diff of two commits as text.
     pub async fn diff(
         &self,
         from: &Oid,
@@ -225,36 +240,37 @@ impl Repository {
             DiffContext::None => "-U0",
         };
         let args = [DIFF, &["-p", unified, from.as_str(), to.as_str()]].concat();
-        if let Some(text) = self.facts.known(&args) {
+        if let Some(text) = self.facts.get(&args) {
             return Ok(DiffText { text, cut: false });
         }
-        let said = self.git_for_diff(from).args(&args).said().await?;
-        let text = String::from_utf8_lossy(&said.out).into_owned();
-        if !said.cut {
-            self.facts.learn(&args, &text);
+        let output = self.git_for_diff(from).args(&args).output().await?;
+        let text = String::from_utf8_lossy(&output.out).into_owned();
+        if !output.cut {
+            self.facts.insert(&args, &text);
         }
         Ok(DiffText {
             text,
-            cut: said.cut,
+            cut: output.cut,
         })
     }
 
+    /// Returns the files that differ between two commits.
     pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<ChangedFile>, Error> {
         let more = ["-z", "--raw", "--numstat", from.as_str(), to.as_str()];
         let args = [DIFF, &more].concat();
-        let known = self.facts.known(&args);
-        let text = if let Some(text) = known {
+        let cached = self.facts.get(&args);
+        let text = if let Some(text) = cached {
             text
         } else {
             let text = self.git_for_diff(from).args(&args).text().await?;
-            self.facts.learn(&args, &text);
+            self.facts.insert(&args, &text);
             text
         };
         let fields: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
         Ok(file_changes(&fields))
     }
 
-    /// The commits of `from..to`, newest first, at most `max` of them.
+    /// Returns the commits of `from..to`, newest first, at most `max`.
     pub async fn log(&self, from: &Oid, to: &Oid, max: u32) -> Result<Vec<Commit>, Error> {
         let range = format!("{from}..{to}");
         let max = format!("--max-count={max}");
@@ -266,12 +282,16 @@ impl Repository {
         Ok(fields.await?.chunks_exact(7).filter_map(commit).collect())
     }
 
-    /// Everybody who wrote or committed a part of `from..to`.
-    pub async fn people(&self, from: &Oid, to: &Oid) -> Result<Vec<CommitPerson>, Error> {
+    /// Returns all authors and committers of `from..to`.
+    pub async fn authors_and_committers(
+        &self,
+        from: &Oid,
+        to: &Oid,
+    ) -> Result<Vec<CommitPerson>, Error> {
         let range = format!("{from}..{to}");
         let format = "--format=tformat:%an%x00%ae%x00%cn%x00%ce";
         let text = self
-            .fact(&["log", "-z", "--no-mailmap", format, &range])
+            .cached_answer(&["log", "-z", "--no-mailmap", format, &range])
             .await?;
         let fields: Vec<String> = text.split('\0').map(str::to_owned).collect();
         let mut people: Vec<CommitPerson> = fields.chunks_exact(2).map(person).collect();
@@ -281,7 +301,7 @@ impl Repository {
     }
 }
 
-/// The empty tree, by the same kind of hash as another object.
+/// Returns the empty tree in the same object format as `like`.
 fn empty_tree(like: &Oid) -> &'static str {
     if like.as_str().len() == 64 {
         "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
@@ -290,8 +310,8 @@ fn empty_tree(like: &Oid) -> &'static str {
     }
 }
 
-/// Asks whether the one comes before the other.
-fn descent<'a>(ancestor: &'a Oid, of: &'a Oid) -> [&'a str; 4] {
+/// Returns the git arguments that ask whether one commit is an ancestor of another.
+fn is_ancestor_args<'a>(ancestor: &'a Oid, of: &'a Oid) -> [&'a str; 4] {
     let (ancestor, of) = (ancestor.as_str(), of.as_str());
     ["merge-base", "--is-ancestor", ancestor, of]
 }
@@ -313,8 +333,8 @@ fn commit(fields: &[String]) -> Option<Commit> {
     })
 }
 
-/// Raw records (`:modes oids status`, path, and the new path of a rename), then
-/// numstat records (`added\tremoved\tpath`, or with an empty path and both after).
+/// Parses raw records (`:modes oids status`, path, and the new path of a rename), then numstat
+/// records (`added\tremoved\tpath`, or with an empty path and both after).
 fn file_changes(fields: &[String]) -> Vec<ChangedFile> {
     let mut changes = Vec::new();
     let mut counted = 0;

@@ -1,12 +1,12 @@
-//! Landing: a branch moves from one commit to another, and with it the index and the files of every
-//! work tree that has the branch checked out. All of it happens, or nothing.
+//! Lands a commit: moves a branch from one commit to another, together with the index and the files
+//! of every work tree that has the branch checked out. All of it happens, or nothing.
 //!
-//! One landing at a time in a repository, whoever does it. The order is: new files lie ready and are
-//! on disk; a journal says what is to come; git's lock on the index; files; index; last the branch,
-//! by compare and swap. So at no instant are a person's index or files behind the branch, where
-//! their next commit would undo what has landed. Whatever stops us before the branch has moved is
-//! undone, here or by the next landing that finds the journal; after it, only our own files are left
-//! to remove.
+//! A repository has one landing at a time, across all processes. The order is: stage the new files
+//! and sync them to disk; write a journal of the coming steps; take git's lock on the index;
+//! exchange files; exchange the index; move the branch last, by compare and swap. So a user's index
+//! and files are never behind the branch, where their next commit would undo the landed change. If
+//! we are stopped before the branch has moved, everything is undone, here or by the next landing
+//! that finds the journal. After that, only our own files remain to be removed.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -35,47 +35,48 @@ use journal::LandingJournal;
 
 pub(super) use journal::write_durably;
 
-/// A directory of ours in a git directory.
+/// Directory of ours in a git directory.
 const STAGE: &str = "countersign-landing";
-/// The same in a work tree, where the git directory is on another file system.
+/// Directory of ours in a work tree, if the git directory is on another file system.
 const STAGE_BESIDE: &str = ".countersign-landing";
 
-/// How long we wait for others.
+/// Time limits for waiting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LandingTimeouts {
-    /// For another landing.
+    /// Maximum wait for another landing.
     landing: Duration,
-    /// For whoever has the index locked: an editor with a commit message may be open.
+    /// Maximum wait for a lock on the index: an editor with a commit message may be open.
     index: Duration,
-    /// For a work tree that is in the way: a person's commit or switch may be half way.
-    held: Duration,
+    /// Maximum wait for a work tree that blocks the landing: a commit or switch of the user may be
+    /// half done.
+    blocked: Duration,
 }
 
 impl LandingTimeouts {
     const USUAL: Self = Self {
         landing: Duration::from_secs(600),
         index: Duration::from_secs(180),
-        held: Duration::from_secs(3),
+        blocked: Duration::from_secs(3),
     };
 }
 
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How often the branch is tried while somebody else has its lock.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum number of attempts to move the branch while another process locks it.
 const SWAPS_MAX: u32 = 50;
 
 /// The outcome of landing a commit on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandingOutcome {
-    /// The branch is there; `forwarded` are the work trees that went with it.
+    /// The branch has moved; `forwarded` lists the work trees that moved with it.
     Done { forwarded: Vec<PathBuf> },
-    /// The branch is no longer where the combination was made; make it again.
+    /// The branch has moved since the combination was made; make it again.
     Moved { to: Option<Oid> },
-    /// A work tree on the branch has changes in the way, or an operation waits in it; nothing was
+    /// A work tree on the branch has conflicting changes or an unfinished operation; nothing was
     /// changed.
-    Held { work_tree: PathBuf, why: String },
+    Blocked { work_tree: PathBuf, why: String },
 }
 
-/// What a landing does in one work tree.
+/// Steps of a landing in one work tree.
 #[derive(Debug)]
 struct WorkTreePlan {
     place: WorkTreeDirs,
@@ -94,11 +95,11 @@ impl WorkTreePlan {
     }
 
     fn index_files(&self) -> IndexFiles {
-        IndexFiles::of(&self.place.git_dir)
+        IndexFiles::in_git_dir(&self.place.git_dir)
     }
 
-    fn held(&self, why: impl Into<String>) -> LandingOutcome {
-        LandingOutcome::Held {
+    fn held_outcome(&self, why: impl Into<String>) -> LandingOutcome {
+        LandingOutcome::Blocked {
             work_tree: self.place.path.clone(),
             why: why.into(),
         }
@@ -110,7 +111,9 @@ impl WorkTreePlan {
                 Ok(()) => {}
                 Err(FileStepError::Disturbed) => {
                     let path = step.path.display();
-                    return Ok(Some(self.held(format!("{path} there is being changed"))));
+                    return Ok(Some(
+                        self.held_outcome(format!("{path} there is being changed")),
+                    ));
                 }
                 Err(FileStepError::Failed(error)) => {
                     return Err(Error::file(&self.place.path.join(&step.path))(error));
@@ -118,9 +121,9 @@ impl WorkTreePlan {
             }
         }
         for path in &self.submodules {
-            // Git makes a place for a submodule, and goes on where it cannot.
-            let made = fs::create_dir_all(self.place.path.join(path));
-            made.log_err("make the directory of a submodule");
+            // Git creates a directory for a submodule, and continues if it cannot.
+            let created = fs::create_dir_all(self.place.path.join(path));
+            created.log_err("make the directory of a submodule");
         }
         Ok(None)
     }
@@ -141,10 +144,10 @@ impl WorkTreePlan {
 }
 
 impl Repository {
-    /// Moves a branch from `old` to `new`, if it still is at `old`, with every work tree on it.
+    /// Moves a branch from `old` to `new`, if it is still at `old`, with every work tree on it.
     ///
-    /// What a person has changed in other files stays as it is; a change of theirs in the same
-    /// files, or a new file where the commit has one, keeps the branch where it is.
+    /// Changes of the user in other files stay as they are. A change in the same files, or a new
+    /// file where the commit has one, blocks the landing.
     pub async fn land(&self, branch: &str, new: &Oid, old: &Oid) -> Result<LandingOutcome, Error> {
         self.land_within(branch, new, old, LandingTimeouts::USUAL)
             .await
@@ -155,15 +158,17 @@ impl Repository {
         branch: &str,
         new: &Oid,
         old: &Oid,
-        patience: LandingTimeouts,
+        timeouts: LandingTimeouts,
     ) -> Result<LandingOutcome, Error> {
         let branch = &self.real_branch(branch).await?;
-        let _lock = self.landing_lock(patience).await?;
-        self.recover(patience).await?;
-        let until = Instant::now() + patience.held;
+        let _lock = self.landing_lock(timeouts).await?;
+        self.recover(timeouts).await?;
+        let until = Instant::now() + timeouts.blocked;
         loop {
-            match self.try_to_land(branch, new, old, patience).await? {
-                LandingOutcome::Held { .. } if Instant::now() < until => sleep(LOOK_AGAIN).await,
+            match self.try_to_land(branch, new, old, timeouts).await? {
+                LandingOutcome::Blocked { .. } if Instant::now() < until => {
+                    sleep(POLL_INTERVAL).await;
+                }
                 landed => return Ok(landed),
             }
         }
@@ -178,8 +183,9 @@ impl Repository {
         self.recover(LandingTimeouts::USUAL).await
     }
 
-    /// What differs from HEAD in the person's own work tree, seen while nobody lands.
-    pub async fn dirty_at_rest(&self) -> Result<Vec<String>, Error> {
+    /// Returns the paths that differ from HEAD in the user's own work tree, at a moment without a
+    /// landing.
+    pub async fn dirty_between_landings(&self) -> Result<Vec<String>, Error> {
         self.recover_landing().await?;
         let dirty = self.dirty().await?;
         if dirty.is_empty() {
@@ -190,22 +196,23 @@ impl Repository {
         self.dirty().await
     }
 
-    async fn landing_lock(&self, patience: LandingTimeouts) -> Result<RepositoryLock, Error> {
+    async fn landing_lock(&self, timeouts: LandingTimeouts) -> Result<RepositoryLock, Error> {
         let path = self.common.join("countersign-landing.lock");
-        RepositoryLock::take_within(&path, patience.landing).await
+        RepositoryLock::take_within(&path, timeouts.landing).await
     }
 
+    /// Makes one attempt at a landing. If it fails half-way, everything is undone.
     async fn try_to_land(
         &self,
         branch: &str,
         new: &Oid,
         old: &Oid,
-        patience: LandingTimeouts,
+        timeouts: LandingTimeouts,
     ) -> Result<LandingOutcome, Error> {
-        let tip = self.branch(branch).await?;
+        let tip = self.branch_tip(branch).await?;
         let places = match self.places_on(branch).await? {
             Ok(places) => places,
-            Err((work_tree, why)) => return Ok(LandingOutcome::Held { work_tree, why }),
+            Err((work_tree, why)) => return Ok(LandingOutcome::Blocked { work_tree, why }),
         };
         if tip.as_ref() == Some(new) {
             let forwarded = places.into_iter().map(|place| place.path).collect();
@@ -214,28 +221,28 @@ impl Repository {
         if tip.as_ref() != Some(old) {
             return Ok(LandingOutcome::Moved { to: tip });
         }
-        if let Some(held) = self.is_being_rebased(branch).await? {
-            return Ok(held);
+        if let Some(blocked) = self.rebase_in_progress(branch).await? {
+            return Ok(blocked);
         }
-        let plans = match self.plan(places, old, new).await? {
+        let plans = match self.plan_landing(places, old, new).await? {
             Ok(plans) => plans,
-            Err(held) => return Ok(held),
+            Err(blocked) => return Ok(blocked),
         };
         let journal = LandingJournal::new(branch, old, new, &plans);
         if !plans.is_empty() {
             self.write_journal(&journal)?;
         }
-        let outcome = self.carry_out(&journal, &plans, patience).await;
-        if self.settle(&journal, &plans).await? {
+        let outcome = self.execute(&journal, &plans, timeouts).await;
+        if self.finish_or_undo(&journal, &plans).await? {
             let forwarded = plans.into_iter().map(|plan| plan.place.path).collect();
             return Ok(LandingOutcome::Done { forwarded });
         }
         outcome
     }
 
-    /// Looks at every work tree and lays the new files ready, without a lock; all of it is on disk
+    /// Inspects every work tree and stages the new files, without a lock. Everything is on disk
     /// when this returns.
-    async fn plan(
+    async fn plan_landing(
         &self,
         places: Vec<WorkTreeDirs>,
         old: &Oid,
@@ -245,13 +252,13 @@ impl Repository {
         if !places.is_empty() {
             let changes = self.tree_changes(old, new).await?;
             for place in places {
-                match self.plan_for(place, &changes, old, new).await? {
+                match self.plan_work_tree(place, &changes, old, new).await? {
                     Ok(plan) => plans.push(plan),
-                    Err(held) => {
+                    Err(blocked) => {
                         for plan in &plans {
                             plan.clean_up()?;
                         }
-                        return Ok(Err(held));
+                        return Ok(Err(blocked));
                     }
                 }
             }
@@ -269,7 +276,8 @@ impl Repository {
         Ok(Ok(plans))
     }
 
-    async fn plan_for(
+    /// Plans the landing in one work tree; the inner error says why it is blocked.
+    async fn plan_work_tree(
         &self,
         place: WorkTreeDirs,
         changes: &[TreeChange],
@@ -277,9 +285,9 @@ impl Repository {
         new: &Oid,
     ) -> Result<Result<WorkTreePlan, LandingOutcome>, Error> {
         if let Some(what) = super::state::unfinished_in(&place.git_dir) {
-            return Ok(Err(LandingOutcome::Held {
+            return Ok(Err(LandingOutcome::Blocked {
                 work_tree: place.path,
-                why: format!("a {what} waits to be finished there"),
+                why: format!("a {what} is unfinished there"),
             }));
         }
         self.refuse_commands(Some(&place)).await?;
@@ -294,11 +302,11 @@ impl Repository {
                 .map(|change| change.path.clone())
                 .collect(),
         };
-        match self.lay_ready(&mut plan, changes, old, new).await {
+        match self.stage_files(&mut plan, changes, old, new).await {
             Ok(Ok(())) => Ok(Ok(plan)),
             Ok(Err(why)) => {
                 plan.clean_up()?;
-                Ok(Err(plan.held(why)))
+                Ok(Err(plan.held_outcome(why)))
             }
             Err(error) => {
                 plan.clean_up()?;
@@ -307,9 +315,9 @@ impl Repository {
         }
     }
 
-    /// Lays the new files into the stage, as git writes them for this work tree, and finds out what
-    /// there is to do; the inner error says what is in the way.
-    async fn lay_ready(
+    /// Stages the new files, as git writes them for this work tree, and computes the steps. The
+    /// inner error says what is in the way.
+    async fn stage_files(
         &self,
         plan: &mut WorkTreePlan,
         changes: &[TreeChange],
@@ -318,19 +326,19 @@ impl Repository {
     ) -> Result<Result<(), String>, Error> {
         plan.index_files().start_empty()?;
         let next = plan.stage.join("index");
-        // In an empty work tree nothing is in git's way, and what it writes is what has changed:
-        // with line ends, modes and a sparse checkout as the person has them.
+        // In an empty work tree nothing is in the way of git, and it writes exactly the changed
+        // files: with line endings, modes and a sparse checkout as the user has them.
         let empty = WorkTreeDirs {
             git_dir: plan.place.git_dir.clone(),
             path: plan.stage.join("new"),
         };
         if let Err(why) = self
-            .two_way(plan, &next, (&empty, "-u"), [old, new])
+            .merge_index(plan, &next, (&empty, "-u"), [old, new])
             .await?
         {
             return Ok(Err(why));
         }
-        let survey = match self.survey(&plan.place, changes, &next).await? {
+        let survey = match self.plan_file_steps(&plan.place, changes, &next).await? {
             Ok(survey) => survey,
             Err(why) => return Ok(Err(why)),
         };
@@ -339,8 +347,8 @@ impl Repository {
             root: &plan.place.path,
             stage: &plan.stage,
         };
-        for step in plan.steps.iter_mut().filter(|step| step.puts()) {
-            if !step.is_ready(site) {
+        for step in plan.steps.iter_mut().filter(|step| step.has_new_version()) {
+            if !step.record_staged(site) {
                 let path = step.path.display();
                 return Ok(Err(format!("{path} there is staged and not committed")));
             }
@@ -348,41 +356,46 @@ impl Repository {
         Ok(Ok(()))
     }
 
-    /// Everything that can be seen from outside. Whatever it returns, the branch says what became
-    /// of it.
-    async fn carry_out(
+    /// Does everything that is visible from outside. Whatever it returns, the branch shows the
+    /// outcome.
+    async fn execute(
         &self,
         journal: &LandingJournal,
         plans: &[WorkTreePlan],
-        patience: LandingTimeouts,
+        timeouts: LandingTimeouts,
     ) -> Result<LandingOutcome, Error> {
         let (branch, old, new) = (&journal.branch, &journal.old, &journal.new);
         for plan in plans {
-            plan.index_files().lock(patience.index).await?;
+            plan.index_files().lock(timeouts.index).await?;
             if !self.is_on(&plan.place, branch, old).await? {
-                return Ok(plan.held(format!("it left {branch} while a change was landing")));
+                return Ok(
+                    plan.held_outcome(format!("it left {branch} while a change was landing"))
+                );
             }
-            if let Err(why) = self.next_index(plan, old, new).await? {
-                return Ok(plan.held(why));
+            if let Err(why) = self.make_next_index(plan, old, new).await? {
+                return Ok(plan.held_outcome(why));
             }
         }
         for plan in plans {
-            if let Some(held) = plan.apply()? {
-                return Ok(held);
+            if let Some(blocked) = plan.apply()? {
+                return Ok(blocked);
             }
-            self.refresh(plan).await?;
+            self.refresh_index(plan).await?;
         }
         for plan in plans {
-            // A switch sets HEAD after it has let go of the index.
+            // `git switch` sets HEAD after it has released the index.
             if !self.is_on(&plan.place, branch, old).await? {
-                return Ok(plan.held(format!("it left {branch} while a change was landing")));
+                return Ok(
+                    plan.held_outcome(format!("it left {branch} while a change was landing"))
+                );
             }
             plan.index_files().replace()?;
         }
         self.swap_branch(branch, new, old).await
     }
 
-    /// The compare and swap. A lock on the branch that somebody has for an instant is waited for.
+    /// Moves the branch by compare and swap. Retries while another process locks the branch for a
+    /// moment.
     async fn swap_branch(
         &self,
         branch: &str,
@@ -394,23 +407,23 @@ impl Repository {
             self.unlock_shared_branch(branch).await?;
             let args = ["update-ref", "-m", "countersign: land", &name];
             let run = self.git().args(args).args([new.as_str(), old.as_str()]);
-            if run.answers(&[1, 128]).said().await?.code == 0 {
+            if run.accept_codes(&[1, 128]).output().await?.code == 0 {
                 return Ok(LandingOutcome::Done {
                     forwarded: Vec::new(),
                 });
             }
-            let to = self.branch(branch).await?;
+            let to = self.branch_tip(branch).await?;
             if to.as_ref() != Some(old) {
                 return Ok(LandingOutcome::Moved { to });
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(LandingOutcome::Moved {
-            to: self.branch(branch).await?,
+            to: self.branch_tip(branch).await?,
         })
     }
 
-    async fn recover(&self, patience: LandingTimeouts) -> Result<(), Error> {
+    async fn recover(&self, timeouts: LandingTimeouts) -> Result<(), Error> {
         match self.read_journal() {
             Some(journal) => {
                 let (branch, old, new) = (
@@ -421,19 +434,19 @@ impl Repository {
                 let mut plans = journal.into_plans();
                 plans.retain(|plan| plan.place.git_dir.is_dir() && plan.place.path.is_dir());
                 for plan in &plans {
-                    // Somebody may have taken our lock away and have one of their own.
-                    plan.index_files().lock(patience.index).await?;
+                    // Someone may have removed our lock and taken their own.
+                    plan.index_files().lock(timeouts.index).await?;
                 }
                 let journal = LandingJournal::new(&branch, &old, &new, &plans);
-                self.settle(&journal, &plans).await.map(drop)
+                self.finish_or_undo(&journal, &plans).await.map(drop)
             }
             None => self.remove_journal(),
         }
     }
 
-    /// Where the branch has arrived, the rest is done already; else all is put back. Returns whether
-    /// it has.
-    async fn settle(
+    /// Finishes a landing: if the branch has moved, the rest is done already; otherwise everything
+    /// is undone. Returns whether it has moved.
+    async fn finish_or_undo(
         &self,
         journal: &LandingJournal,
         plans: &[WorkTreePlan],
@@ -451,16 +464,18 @@ impl Repository {
         Ok(arrived)
     }
 
+    /// Returns whether the branch contains the new commit.
     async fn has_arrived(&self, branch: &str, new: &Oid) -> Result<bool, Error> {
-        match self.branch(branch).await? {
+        match self.branch_tip(branch).await? {
             Some(tip) if tip == *new => Ok(true),
             Some(tip) => Ok(self.has_commit(new).await? && self.is_ancestor(new, &tip).await?),
             None => Ok(false),
         }
     }
 
-    /// A rebase takes the branch off HEAD, and moves it at its end from where it was.
-    async fn is_being_rebased(&self, branch: &str) -> Result<Option<LandingOutcome>, Error> {
+    /// Returns `Held` if the branch is being rebased. A rebase detaches HEAD from the branch, and
+    /// at its end moves the branch from its old commit.
+    async fn rebase_in_progress(&self, branch: &str) -> Result<Option<LandingOutcome>, Error> {
         let name = format!("refs/heads/{branch}");
         let busy = self.git_dirs().into_iter().find(|dir| {
             ["rebase-merge/head-name", "rebase-apply/head-name"]
@@ -474,21 +489,21 @@ impl Repository {
             Tree::At(path) => path,
             Tree::None | Tree::Unclear(_) => git_dir,
         };
-        Ok(Some(LandingOutcome::Held {
+        Ok(Some(LandingOutcome::Blocked {
             work_tree,
-            why: format!("a rebase of {branch} waits to be finished there"),
+            why: format!("a rebase of {branch} is unfinished there"),
         }))
     }
 }
 
-/// An empty directory on the file system of the work tree, so that a rename is enough.
+/// Creates an empty directory on the file system of the work tree, so that a rename is enough.
 fn make_stage(place: &WorkTreeDirs) -> Result<PathBuf, Error> {
     let device = |path: &Path| {
         let meta = fs::metadata(path).map_err(Error::file(path))?;
         Ok::<u64, Error>(meta.dev())
     };
-    let near = device(&place.git_dir)? == device(&place.path)?;
-    let stage = if near {
+    let same_device = device(&place.git_dir)? == device(&place.path)?;
+    let stage = if same_device {
         place.git_dir.join(STAGE).join("stage")
     } else {
         place.path.join(STAGE_BESIDE)
@@ -498,15 +513,15 @@ fn make_stage(place: &WorkTreeDirs) -> Result<PathBuf, Error> {
         let dir = stage.join(dir);
         fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
     }
-    if !near {
+    if !same_device {
         let ignore = stage.join(".gitignore");
         fs::write(&ignore, "*\n").map_err(Error::file(&ignore))?;
     }
     Ok(stage)
 }
 
-/// Each ends with a NUL, as git takes them.
-fn names<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<u8> {
+/// Joins paths, each with a NUL at its end, as git reads them.
+fn nul_separated<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<u8> {
     let mut names = Vec::new();
     for path in paths {
         names.extend_from_slice(path.as_os_str().as_bytes());

@@ -1,4 +1,4 @@
-//! One lock per repository, around whatever git itself does not guard.
+//! One lock per repository, for operations that git itself does not guard.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::{Error, Repository};
 
+/// Maximum wait for the lock of a repository.
 const WAIT_MAX: Duration = Duration::from_secs(120);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Held until dropped; the operating system lets go of it if we are killed.
+/// Lock that is held until dropped. The operating system releases it if we are killed.
 #[derive(Debug)]
 pub(super) struct RepositoryLock(#[expect(dead_code, reason = "held for its lock")] File);
 
@@ -20,11 +21,11 @@ impl RepositoryLock {
     }
 
     pub async fn take_within(path: &Path, wait: Duration) -> Result<Self, Error> {
-        let file = open(path)?;
-        for _ in 0..wait.as_millis() / LOOK_AGAIN.as_millis() {
+        let file = open_lock_file(path)?;
+        for _ in 0..wait.as_millis() / POLL_INTERVAL.as_millis() {
             match file.try_lock() {
                 Ok(()) => return Ok(Self(file)),
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(TryLockError::Error(source)) => return Err(Error::file(path)(source)),
             }
         }
@@ -32,16 +33,16 @@ impl RepositoryLock {
     }
 }
 
-/// The right to land on a branch; the next in line has it when this one is dropped, or we die.
+/// Turn to land on a branch. It goes to the next waiter when this value is dropped or we die.
 #[derive(Debug)]
 pub struct LandingTurn(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl Repository {
-    /// The turn to land on a branch, if nobody has it.
-    pub fn landing_turn(&self, branch: &str) -> Result<Option<LandingTurn>, Error> {
-        let name = crate::hash::short(branch.as_bytes());
+    /// Takes the turn to land on a branch, if it is free.
+    pub fn try_landing_turn(&self, branch: &str) -> Result<Option<LandingTurn>, Error> {
+        let name = crate::hash::short_sha256(branch.as_bytes());
         let path = self.common.join(format!("countersign-landing-{name}.lock"));
-        let file = open(&path)?;
+        let file = open_lock_file(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(LandingTurn(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -50,9 +51,9 @@ impl Repository {
     }
 }
 
-/// Several people may share a repository, and the first of them has made the file: for a lock it is
-/// enough to read it.
-fn open(path: &Path) -> Result<File, Error> {
+/// Opens a lock file. Several users may share a repository, and another one may own the file:
+/// reading it is enough to lock it.
+fn open_lock_file(path: &Path) -> Result<File, Error> {
     let mut options = File::options();
     let opened = match options.create(true).append(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(path),

@@ -1,11 +1,11 @@
-//! Bringing two histories together without a work tree: objects are written, and nothing else.
+//! Merges two histories without a work tree: it only writes objects.
 
 use super::{CommitIdentity, Error, Oid, Repository};
 
-/// What the landed history looks like.
+/// Shape of the landed history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeStyle {
-    /// The very commit where the base has not moved, else a merge commit.
+    /// The commit itself if the base has not moved, else a merge commit.
     FastForward,
     /// Always a merge commit.
     Merge,
@@ -20,7 +20,7 @@ pub enum MergeResult {
         commit: Oid,
         tree: Oid,
     },
-    /// Nothing was made. The messages are git's own.
+    /// No commit was made. The messages are those of git.
     Conflicts {
         files: Vec<String>,
         messages: String,
@@ -56,12 +56,12 @@ impl Repository {
             .git()
             .args(args)
             .args([base.as_str(), head.as_str()])
-            .answers(&[1]);
-        let said = run.said().await?;
-        let fields = said.fields();
+            .accept_codes(&[1]);
+        let output = run.output().await?;
+        let fields = output.fields();
         let tree = fields.first().and_then(|field| Oid::parse(field));
-        let (Some(tree), 0) = (tree, said.code) else {
-            return Ok(conflicts(&fields));
+        let (Some(tree), 0) = (tree, output.code) else {
+            return Ok(parse_conflicts(&fields));
         };
         let parents: &[&Oid] = match how {
             MergeStyle::Squash => &[base],
@@ -72,9 +72,9 @@ impl Repository {
     }
 }
 
-/// After the tree: the files, an empty field, then per message how many paths,
-/// the paths, its kind and its text.
-fn conflicts(fields: &[String]) -> MergeResult {
+/// Parses the output after the tree: the files, an empty field, then per message the number of
+/// paths, the paths, its kind and its text.
+fn parse_conflicts(fields: &[String]) -> MergeResult {
     let mut rest = fields.get(1..).unwrap_or_default().iter();
     let mut files: Vec<String> = rest
         .by_ref()

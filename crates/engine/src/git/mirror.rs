@@ -1,54 +1,55 @@
-//! The history below the base, in an object store of its own.
+//! The history below the base, in a separate object store.
 //!
-//! Throw-away checkouts borrow from it. They could borrow from the repository
-//! itself, but then every object of earlier rounds, messages included, would be
-//! one command away from a reviewer who must not know them.
+//! Throw-away checkouts borrow from it. They could borrow from the repository itself, but then
+//! every object of earlier rounds, including messages, would be one command away from a reviewer
+//! that must not know them.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::command::GitCommand;
 use super::landing::write_durably;
 use super::lock::RepositoryLock;
-use super::run::GitCommand;
 use super::state::sync;
 use super::{Error, Oid, Repository};
 
-/// How many bases are named to git as "already there".
+/// Maximum number of bases that are passed to git as already present.
 const BASES_MAX: usize = 50;
 
 impl Repository {
-    /// Brings the commit and all its ancestors into the mirror.
-    pub(super) async fn mirror(&self, dir: &Path, base: &Oid) -> Result<(), Error> {
+    /// Copies the commit and all its ancestors to the mirror.
+    pub(super) async fn update_mirror(&self, dir: &Path, base: &Oid) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
-        crate::private::make_dir(parent).map_err(Error::file(parent))?;
+        crate::private_files::make_dir(parent).map_err(Error::file(parent))?;
         let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
         let list = dir.join("bases");
-        let known = fs::read_to_string(&list).unwrap_or_default();
-        let mut known: Vec<String> = known.lines().map(str::to_owned).collect();
+        let bases = fs::read_to_string(&list).unwrap_or_default();
+        let mut bases: Vec<String> = bases.lines().map(str::to_owned).collect();
         if !is_whole(dir, base.as_str().len() / 2) {
-            // Cut off by a power failure, or by a full disk: all of it can be had again.
-            known.clear();
+            // The mirror was cut short by a power failure or a full disk: everything can be copied
+            // again.
+            bases.clear();
         }
-        if known.iter().any(|oid| oid == base.as_str()) {
+        if bases.iter().any(|oid| oid == base.as_str()) {
             return Ok(());
         }
-        if known.is_empty() {
-            // Nobody borrows from it yet; a git that was killed may have left it half made.
-            start_anew(dir)?;
+        if bases.is_empty() {
+            // Nothing borrows from it yet; a killed git may have left it half done.
+            reset_mirror(dir)?;
             self.init(dir, &["--bare"]).await?;
         }
-        let haves = self.still_here(&known).await?;
-        self.transfer(base, &haves, dir).await?;
-        known.insert(0, base.to_string());
-        known.truncate(BASES_MAX);
-        // Objects are on disk before anybody is told that they are there.
+        let haves = self.existing_oids(&bases).await?;
+        self.copy_objects(base, &haves, dir).await?;
+        bases.insert(0, base.to_string());
+        bases.truncate(BASES_MAX);
+        // Sync the objects to disk before the list says that they exist.
         sync(dir).await?;
-        write_durably(&list, known.join("\n").as_bytes())
+        write_durably(&list, bases.join("\n").as_bytes())
     }
 
-    /// Copies what `want` needs beyond `haves` into another object store.
-    pub(super) async fn transfer(
+    /// Copies the objects that `want` needs beyond `haves` to another object store.
+    pub(super) async fn copy_objects(
         &self,
         want: &Oid,
         haves: &[Oid],
@@ -72,23 +73,25 @@ impl Repository {
             .args(args)
             .stdin(revs)
             .stdout_to(&pack)
-            .done()
+            .run()
             .await?;
         let index = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
-        index.args(["index-pack"]).args([&pack]).done().await
+        index.args(["index-pack"]).args([&pack]).run().await
     }
 
-    /// An empty repository without templates, hooks or anybody's settings.
+    /// Creates an empty repository without templates, hooks or settings.
     pub(super) async fn init(&self, dir: &Path, options: &[&str]) -> Result<(), Error> {
-        crate::private::make_dir(dir).map_err(Error::file(dir))?;
-        let format = self.fact(&["rev-parse", "--show-object-format"]).await?;
+        crate::private_files::make_dir(dir).map_err(Error::file(dir))?;
+        let format = self
+            .cached_answer(&["rev-parse", "--show-object-format"])
+            .await?;
         let format = format!("--object-format={format}");
         let init =
             GitCommand::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);
-        init.args(options).done().await
+        init.args(options).run().await
     }
 
-    async fn still_here(&self, oids: &[String]) -> Result<Vec<Oid>, Error> {
+    async fn existing_oids(&self, oids: &[String]) -> Result<Vec<Oid>, Error> {
         let run = self
             .git()
             .args(["cat-file", "--batch-check=%(objectname) %(objecttype)"]);
@@ -100,8 +103,8 @@ impl Repository {
     }
 }
 
-/// Whether every pack ends with the checksum that its index has for it, and git's own files are not
-/// empty. This reads a few bytes of each file: it finds what was cut short, not what was altered.
+/// Returns whether every pack ends with the checksum in its index, and git's own files are not
+/// empty. This reads a few bytes of each file: it finds truncated files, not altered ones.
 fn is_whole(dir: &Path, hash_bytes: usize) -> bool {
     let holds_something =
         |name: &str| fs::metadata(dir.join(name)).is_ok_and(|meta| meta.len() > 0);
@@ -113,16 +116,16 @@ fn is_whole(dir: &Path, hash_bytes: usize) -> bool {
         .filter(|path| path.extension().is_some_and(|ending| ending == "idx"));
     let pack_is_whole = |index: PathBuf| {
         let pack = last_bytes(&index.with_extension("pack"), hash_bytes);
-        let known = last_bytes(&index, 2 * hash_bytes);
-        match (pack, known) {
-            (Some(pack), Some(known)) => pack[..] == known[..hash_bytes],
+        let recorded = last_bytes(&index, 2 * hash_bytes);
+        match (pack, recorded) {
+            (Some(pack), Some(recorded)) => pack[..] == recorded[..hash_bytes],
             _ => false,
         }
     };
     holds_something("HEAD") && holds_something("config") && packs.all(pack_is_whole)
 }
 
-/// None where there are not as many.
+/// Returns the last bytes of a file; `None` if it is shorter.
 fn last_bytes(path: &Path, count: usize) -> Option<Vec<u8>> {
     let mut file = fs::File::open(path).ok()?;
     file.seek(SeekFrom::End(-i64::try_from(count).ok()?)).ok()?;
@@ -131,7 +134,7 @@ fn last_bytes(path: &Path, count: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn start_anew(dir: &Path) -> Result<(), Error> {
+fn reset_mirror(dir: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(dir)(error)),
         Ok(()) | Err(_) => Ok(()),

@@ -1,7 +1,7 @@
-//! Repositories inside a worktree, saved as the plain files that they are.
+//! Saves repositories inside a worktree as plain files.
 //!
-//! What an agent left is saved within bounds: git reads each file from its path, so that nothing is
-//! held here, and what is too large, too many or too deep is left out and named.
+//! Saving is limited: git reads each file from its path, so that nothing is held in memory here.
+//! Files that are too large, too many or too deep are left out and listed.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Repository, WorkTreeDirs};
 
-/// What is saved of leftovers at most. Sizes are what reading would give: a sparse file of 8 GiB
-/// has no blocks, and git would read and compress all of it.
+/// Limits for saving leftovers. Sizes are apparent sizes: a sparse file of 8 GiB has no blocks, but
+/// git would read and compress all of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SaveLimits {
     pub file_bytes: u64,
@@ -32,7 +32,7 @@ impl Default for SaveLimits {
     }
 }
 
-/// Counts what is saved, and remembers what is not.
+/// Counts saved files, and remembers those that were left out.
 #[derive(Debug)]
 pub(super) struct SaveBudget {
     limits: SaveLimits,
@@ -42,7 +42,7 @@ pub(super) struct SaveBudget {
     left_out_count: usize,
 }
 
-/// Names in a commit message; the rest is a number.
+/// Maximum number of names in a commit message; the rest is a number.
 const NAMES_SHOWN: usize = 20;
 const NAME_CHARS_MAX: usize = 200;
 
@@ -57,8 +57,8 @@ impl SaveBudget {
         }
     }
 
-    /// Whether a file of this size is still within the limits; it is counted if so.
-    pub fn admits(&mut self, path: &Path, bytes: u64) -> bool {
+    /// Returns whether a file of this size is still within the limits, and counts it if so.
+    pub fn try_admit(&mut self, path: &Path, bytes: u64) -> bool {
         let limits = self.limits;
         let fits = bytes <= limits.file_bytes
             && self.bytes.saturating_add(bytes) <= limits.total_bytes
@@ -80,8 +80,8 @@ impl SaveBudget {
         }
     }
 
-    /// What a commit message says of it.
-    pub fn note(&self) -> String {
+    /// Returns the part of the commit message about files that were left out.
+    pub fn describe_left_out(&self) -> String {
         if self.left_out_count == 0 {
             return String::new();
         }
@@ -94,7 +94,7 @@ impl SaveBudget {
     }
 }
 
-/// A name or a complaint on one line, for a message or an error.
+/// Returns a name or an error text on one line, for a message.
 pub(super) fn plain(text: &str, chars_max: usize) -> String {
     let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
     plain.take(chars_max).collect()
@@ -113,8 +113,8 @@ enum NestedContent {
 }
 
 impl Repository {
-    /// Takes the files of nested repositories into an index. Git would take only
-    /// the name of their commit, which nobody else has.
+    /// Adds the files of nested repositories to an index. Git would add only the name of their
+    /// commit, which nobody else has.
     pub(super) async fn add_nested(
         &self,
         place: &WorkTreeDirs,
@@ -141,12 +141,12 @@ impl Repository {
         let run = self.git_at(place).index(index);
         run.args(["update-index", "-z", "--replace", "--index-info"])
             .stdin(lines)
-            .done()
+            .run()
             .await
     }
 }
 
-/// Every file and link below within the budget, git's own aside.
+/// Returns every file and link below that fits the budget, except for git's own.
 fn plain_files(
     root: &Path,
     below: &Path,
@@ -172,14 +172,14 @@ fn plain_files(
             } else if meta.is_symlink() {
                 let target = fs::read_link(&full).map_err(Error::file(&full))?;
                 let target = target.into_os_string().into_vec();
-                if budget.admits(&path, target.len() as u64) {
+                if budget.try_admit(&path, target.len() as u64) {
                     files.push(NestedFile {
                         path,
                         mode: "120000",
                         content: NestedContent::LinkTo(target),
                     });
                 }
-            } else if meta.is_file() && budget.admits(&path, meta.len()) {
+            } else if meta.is_file() && budget.try_admit(&path, meta.len()) {
                 let mode = if meta.permissions().mode() & 0o100 == 0 {
                     "100644"
                 } else {

@@ -1,4 +1,4 @@
-//! Where a repository is, found by reading files: no git runs before we know.
+//! Finds a repository by reading files: no git runs before its location is known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use super::{Error, GitProgram, Oid, Repository, WorkTreeDirs};
 
 impl Repository {
-    /// Opens the repository that `path` is in: a work tree or anything below it,
-    /// a linked worktree, or a bare repository.
+    /// Opens the repository that contains `path`: a work tree or a directory below it, a linked
+    /// worktree, or a bare repository.
     pub async fn open(tool: GitProgram, path: &Path) -> Result<Self, Error> {
         let start = fs::canonicalize(path).map_err(Error::file(path))?;
-        let found = start.ancestors().find_map(find_here);
-        let (common, tree) = found.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
+        let location = start.ancestors().find_map(find_repository);
+        let (common, tree) = location.ok_or_else(|| Error::NotARepository(path.to_owned()))?;
         let mut repository = Self {
             tool,
             common,
             own: None,
-            apart: None,
+            quarantine_objects: None,
             facts: Arc::default(),
         };
         if let Some(tree) = tree {
@@ -33,12 +33,12 @@ impl Repository {
         Ok(repository)
     }
 
-    /// The key of the repository: the same from every worktree of it.
+    /// Returns the common git directory, which is the same from every worktree of the repository.
     pub fn common_dir(&self) -> &Path {
         &self.common
     }
 
-    /// The person's own work tree that was opened, unless it is bare.
+    /// Returns the user's own work tree that was opened; `None` for a bare repository.
     pub fn work_tree(&self) -> Option<&Path> {
         self.own.as_ref().map(|own| own.path.as_path())
     }
@@ -47,42 +47,42 @@ impl Repository {
         self.own.is_none()
     }
 
-    /// The commit that a name means.
+    /// Returns the commit that a revision names.
     pub async fn resolve(&self, rev: &str) -> Result<Oid, Error> {
         let run = match &self.own {
             Some(own) => self.git_at(own),
             None => self.git(),
         };
-        let wanted = format!("{rev}^{{commit}}");
-        let said = run
+        let commit_rev = format!("{rev}^{{commit}}");
+        let output = run
             .args([
                 "rev-parse",
                 "--verify",
                 "--quiet",
                 "--end-of-options",
-                &wanted,
+                &commit_rev,
             ])
-            .answers(&[1, 128])
-            .said()
+            .accept_codes(&[1, 128])
+            .output()
             .await?;
-        Oid::parse(&said.text()).ok_or_else(|| Error::UnknownRevision {
+        Oid::parse(&output.text()).ok_or_else(|| Error::UnknownRevision {
             rev: rev.to_owned(),
         })
     }
 }
 
-/// The common git directory, and the directory that leads to it if one does. Git may take another
-/// for the work tree.
-fn find_here(dir: &Path) -> Option<(PathBuf, Option<WorkTreeDirs>)> {
+/// Returns the common git directory, and the directory that leads to it, if there is one. Git may
+/// use another one as the work tree.
+fn find_repository(dir: &Path) -> Option<(PathBuf, Option<WorkTreeDirs>)> {
     let dot_git = dir.join(".git");
     let git_dir = if dot_git.is_dir() {
         fs::canonicalize(dot_git).ok()
     } else {
-        pointed_to(&dot_git)
+        gitdir_pointer(&dot_git)
     };
     if let Some(git_dir) = git_dir.filter(|git_dir| git_dir.join("HEAD").symlink_metadata().is_ok())
     {
-        let common = common_of(&git_dir)?;
+        let common = common_dir_of(&git_dir)?;
         return Some((
             common,
             Some(WorkTreeDirs {
@@ -97,14 +97,14 @@ fn find_here(dir: &Path) -> Option<(PathBuf, Option<WorkTreeDirs>)> {
     bare.then(|| (dir.to_owned(), None))
 }
 
-/// The git directory that a `.git` file names.
-pub(super) fn pointed_to(file: &Path) -> Option<PathBuf> {
+/// Returns the git directory that a `.git` file names.
+pub(super) fn gitdir_pointer(file: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(file).ok()?;
     let target = text.strip_prefix("gitdir:")?.trim();
     fs::canonicalize(file.parent()?.join(target)).ok()
 }
 
-fn common_of(git_dir: &Path) -> Option<PathBuf> {
+fn common_dir_of(git_dir: &Path) -> Option<PathBuf> {
     let Ok(text) = fs::read_to_string(git_dir.join("commondir")) else {
         return Some(git_dir.to_owned());
     };

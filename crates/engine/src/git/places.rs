@@ -1,87 +1,89 @@
-//! Which work tree belongs to which git directory of the person's, by git's own answers.
+//! Finds the work tree of each git directory of the user, by asking git.
 //!
-//! A git directory need not lie in its work tree: `.git` may be a file or a symbolic link, and the
-//! configuration may name a work tree elsewhere. A landing that gets this wrong moves the branch and
-//! leaves the index behind, so whatever is not certain is refused, with its reason.
+//! A git directory need not be in its work tree: `.git` may be a file or a symbolic link, and the
+//! configuration may name a work tree elsewhere. A landing that gets this wrong moves the branch
+//! and leaves the index behind, so anything uncertain is refused with its reason.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::command::GitCommand;
 use super::landing::write_durably;
-use super::run::GitCommand;
 use super::{Error, Oid, Repository, WorkTreeDirs};
 use crate::log::LogErr;
 
-/// A file of ours in a git directory that does not say where its work tree is.
+/// File of ours in a git directory that does not say where its work tree is.
 const NOTE: &str = "countersign-work-tree";
-/// A longer file is no pointer to anything.
+/// Maximum size of a file that points to a path.
 const POINTER_BYTES_MAX: u64 = 16 << 10;
 
-/// The work tree of a git directory.
+/// Work tree of a git directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tree {
-    /// It has none: it is bare, or its work tree was removed.
+    /// There is none: the repository is bare, or its work tree was removed.
     None,
     At(PathBuf),
-    /// There is one, and we cannot tell where.
+    /// There is one at an unknown location; holds the reason.
     Unclear(String),
 }
 
 impl Repository {
-    /// The work tree of a git directory of this repository. `seen` is one that a person is in.
+    /// Finds the work tree of a git directory of this repository. `seen` is one that the user is
+    /// in.
     pub(super) async fn work_tree_of(
         &self,
         git_dir: &Path,
         seen: Option<&Path>,
     ) -> Result<Tree, Error> {
         let holds_index = fs::symlink_metadata(git_dir.join("index")).is_ok();
-        let mut found = Vec::new();
+        let mut trees = Vec::new();
         let mut add = |path: PathBuf| {
-            if leads_to(&path, git_dir) && !found.contains(&path) {
-                found.push(path);
+            if leads_to(&path, git_dir) && !trees.contains(&path) {
+                trees.push(path);
             }
         };
         let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
         let own = self.own.as_ref().filter(|own| own.git_dir == git_dir);
-        let known = [
+        let candidates = [
             parent.map(Path::to_owned),
             linked(git_dir),
             seen.map(Path::to_owned),
             own.map(|own| own.path.clone()),
             noted(git_dir),
         ];
-        for path in known.into_iter().flatten() {
+        for path in candidates.into_iter().flatten() {
             if let Ok(path) = fs::canonicalize(path) {
                 add(path);
             }
         }
         let git = git_dir.display();
-        let asked = match self.ask_for_tree(git_dir).await {
+        let answer = match self.ask_for_tree(git_dir).await {
             Err(Error::Failed { detail, .. }) => {
                 return Ok(Tree::Unclear(format!(
                     "git cannot use {git} ({detail}); see core.worktree and core.bare in its configuration"
                 )));
             }
-            asked => asked?,
+            answer => answer?,
         };
-        Ok(match asked {
+        Ok(match answer {
             None if holds_index => Tree::Unclear(format!(
                 "core.bare is true for {git}, and yet it has an index; set it right with \
                  `git config core.bare false`, or remove {git}/index if it has no work tree"
             )),
             None => Tree::None,
-            // From inside, git names the directory itself unless core.worktree names another.
-            Some(told) if told != git_dir => match fs::canonicalize(&told) {
+            // From inside a git directory, git prints that directory unless core.worktree names
+            // another.
+            Some(configured) if configured != git_dir => match fs::canonicalize(&configured) {
                 Ok(path) if path.is_dir() => Tree::At(path),
                 Ok(_) | Err(_) => Tree::Unclear(format!(
                     "core.worktree of {git} names {}, which is no directory; set it right with \
                      `git config core.worktree`",
-                    told.display()
+                    configured.display()
                 )),
             },
-            Some(_) => match &found[..] {
+            Some(_) => match &trees[..] {
                 [path] => Tree::At(path.clone()),
                 [one, other, ..] => Tree::Unclear(format!(
                     "{} and {} are both work trees of {git}, with one index; keep one, or use \
@@ -98,23 +100,25 @@ impl Repository {
         })
     }
 
-    /// The work tree that git takes from inside a git directory; none where it takes it for bare.
+    /// Returns the work tree that git uses from inside a git directory; `None` if git considers it
+    /// bare.
     async fn ask_for_tree(&self, git_dir: &Path) -> Result<Option<PathBuf>, Error> {
-        // Without GIT_COMMON_DIR, which keeps git from reading core.worktree.
+        // Run without GIT_COMMON_DIR, because it keeps git from reading core.worktree.
         let run = || GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         let bare = ["rev-parse", "--is-bare-repository"];
         if run().args(bare).text().await? == "true" {
             return Ok(None);
         }
         let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
-        let mut path = run().args(top).said().await?.out;
+        let mut path = run().args(top).output().await?.out;
         while path.last() == Some(&b'\n') {
             path.pop();
         }
         Ok(Some(PathBuf::from(OsString::from_vec(path))))
     }
 
-    /// The place that a person is in. Remembers it where its git directory does not.
+    /// Returns the work tree that the user is in, and remembers it if its git directory does not
+    /// name it.
     pub(super) async fn place_at(
         &self,
         git_dir: PathBuf,
@@ -131,8 +135,8 @@ impl Repository {
             Tree::None => Ok(None),
             Tree::Unclear(why) => Err(Error::Unserved(why)),
             Tree::At(path) => {
-                let alone = Self::tree_of_files(&git_dir);
-                if leads_to(&path, &git_dir) && alone.as_deref() != Some(path.as_path()) {
+                let recorded = Self::tree_of_files(&git_dir);
+                if leads_to(&path, &git_dir) && recorded.as_deref() != Some(path.as_path()) {
                     note(&git_dir, &path);
                 }
                 Ok(Some(WorkTreeDirs { git_dir, path }))
@@ -144,13 +148,13 @@ impl Repository {
     fn tree_of_files(git_dir: &Path) -> Option<PathBuf> {
         let parent = git_dir.parent().filter(|_| git_dir.ends_with(".git"));
         let parent = parent.map(Path::to_owned);
-        let known = [parent, linked(git_dir), noted(git_dir)];
-        let paths = known.into_iter().flatten();
+        let candidates = [parent, linked(git_dir), noted(git_dir)];
+        let paths = candidates.into_iter().flatten();
         let mut real = paths.filter_map(|path| fs::canonicalize(path).ok());
         real.find(|path| leads_to(path, git_dir))
     }
 
-    /// The work tree of the repository itself, as against its linked ones, if it is known.
+    /// Returns the main work tree of the repository (not a linked one), if it is known.
     pub async fn main_tree(&self) -> Result<Option<PathBuf>, Error> {
         match self.work_tree_of(&self.common, None).await? {
             Tree::At(path) => Ok(Some(path)),
@@ -158,8 +162,8 @@ impl Repository {
         }
     }
 
-    /// Work trees that have the branch checked out; the inner error names a git directory that has
-    /// it checked out and cannot be served, with the reason.
+    /// Returns the work trees that have the branch checked out. The inner error names a git
+    /// directory that has it checked out and cannot be supported, with the reason.
     pub(super) async fn places_on(
         &self,
         branch: &str,
@@ -178,7 +182,7 @@ impl Repository {
         Ok(Ok(places))
     }
 
-    /// Says why a landing on the branch could not move a work tree along, before anybody works.
+    /// Fails early if a landing on the branch could not update a work tree, before any work starts.
     pub async fn must_serve(&self, branch: &str) -> Result<(), Error> {
         let branch = self.real_branch(branch).await?;
         match self.places_on(&branch).await? {
@@ -187,7 +191,7 @@ impl Repository {
         }
     }
 
-    /// The git directories of the repository: its own, and those of linked worktrees.
+    /// Returns the git directories of the repository: its own, and those of linked worktrees.
     pub(super) fn git_dirs(&self) -> Vec<PathBuf> {
         let linked = fs::read_dir(self.common.join("worktrees"));
         let linked = linked.into_iter().flatten().flatten().map(|dir| dir.path());
@@ -195,7 +199,7 @@ impl Repository {
         std::iter::once(self.common.clone()).chain(whole).collect()
     }
 
-    /// The branch that a git directory's HEAD is on, if it is on one.
+    /// Returns the branch of HEAD in a git directory; `None` if it is detached.
     async fn branch_of(&self, git_dir: &Path) -> Result<Option<String>, Error> {
         let head = git_dir.join("HEAD");
         let plain = fs::symlink_metadata(&head).is_ok_and(|meta| meta.is_file())
@@ -211,7 +215,7 @@ impl Repository {
         self.named_by("HEAD", git_dir).await
     }
 
-    /// The branch itself, where the name is a symbolic ref to another.
+    /// Resolves a branch name that is a symbolic ref to another branch.
     pub(super) async fn real_branch(&self, branch: &str) -> Result<String, Error> {
         if !self.is_alias(branch) && !self.common.join("reftable").exists() {
             return Ok(branch.to_owned());
@@ -221,7 +225,8 @@ impl Repository {
         Ok(real.unwrap_or_else(|| branch.to_owned()))
     }
 
-    /// Symbolic refs are always files of their own where refs are files.
+    /// Returns whether a branch is a symbolic ref. If refs are files, a symbolic ref is always a
+    /// file of its own.
     fn is_alias(&self, branch: &str) -> bool {
         let file = self.common.join("refs/heads").join(branch);
         let is_link = file.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
@@ -236,24 +241,29 @@ impl Repository {
             "--end-of-options",
             name,
         ];
-        let said = run.args(args).answers(&[1, 128]).said().await?.text();
-        let last = said.lines().last().unwrap_or_default();
+        let output = run
+            .args(args)
+            .accept_codes(&[1, 128])
+            .output()
+            .await?
+            .text();
+        let last = output.lines().last().unwrap_or_default();
         Ok(last.strip_prefix("refs/heads/").map(str::to_owned))
     }
 }
 
-/// Whether `.git` in the directory is, or names, the git directory.
+/// Returns whether `.git` in the directory is, or names, the git directory.
 fn leads_to(dir: &Path, git_dir: &Path) -> bool {
     let dot_git = dir.join(".git");
-    let named = if dot_git.is_dir() {
+    let target = if dot_git.is_dir() {
         fs::canonicalize(&dot_git).ok()
     } else {
-        super::open::pointed_to(&dot_git)
+        super::open::gitdir_pointer(&dot_git)
     };
-    named.is_some_and(|named| fs::canonicalize(git_dir).is_ok_and(|real| real == named))
+    target.is_some_and(|target| fs::canonicalize(git_dir).is_ok_and(|real| real == target))
 }
 
-/// The path that a linked worktree's git directory has for it.
+/// Returns the worktree path that the git directory of a linked worktree records.
 pub(super) fn linked(git_dir: &Path) -> Option<PathBuf> {
     let text = pointer(&git_dir.join("gitdir"))?;
     let path = git_dir.join(Path::new(OsStr::from_bytes(&text)));
@@ -265,19 +275,19 @@ fn noted(git_dir: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(text)))
 }
 
-/// Notes the work tree. Without the right to write it, commands work only inside the work tree.
+/// Notes the work tree. Without write permission, commands work only inside the work tree.
 fn note(git_dir: &Path, path: &Path) {
     let text = [path.as_os_str().as_bytes(), b"\n"].concat();
-    let written = write_durably(&git_dir.join(NOTE), &text);
-    written.log_err("note where the work tree is");
+    let result = write_durably(&git_dir.join(NOTE), &text);
+    result.log_err("note where the work tree is");
 }
 
-/// A linked worktree that was removed; one that is locked may come back.
+/// Returns whether a linked worktree was removed. A locked one may come back.
 fn is_gone(git_dir: &Path) -> bool {
     git_dir.join("commondir").exists() && !git_dir.join("locked").exists()
 }
 
-/// The one line of a small file.
+/// Returns the single line of a small file.
 fn pointer(file: &Path) -> Option<Vec<u8>> {
     let small = fs::metadata(file).is_ok_and(|meta| meta.len() <= POINTER_BYTES_MAX);
     let mut text = fs::read(file).ok().filter(|_| small)?;

@@ -1,5 +1,6 @@
-//! Objects that an agent made, or that we make of its files, enter the repository through one gate:
-//! git's own strict check. Until then they lie apart, where nothing refers to them.
+//! Keeps objects that an agent made, or that we make from its files, out of the repository until
+//! git's own strict check accepts them. Until then they are in a separate directory, where nothing
+//! refers to them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,24 +12,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use regex::Regex;
 
+use super::command::GitCommand;
 use super::nested::plain;
 use super::remove::remove_tree;
-use super::run::GitCommand;
 use super::state::sync_file;
 use super::{Error, Oid, Repository, WorkTreeDirs};
 
-/// A directory of ours in a worktree's git directory.
+/// Directory of ours in a worktree's git directory.
 const APART: &str = "countersign-apart";
-/// Most problems of one check that a message lists.
-const TOLD_MAX: usize = 10;
+/// Maximum number of problems that a message lists.
+const PROBLEMS_MAX: usize = 10;
 const TOLD_CHARS_MAX: usize = 300;
 
-/// `error: object 1234…: gitmodulesUrl: disallowed submodule url: …`
+/// Matches `error: object 1234…: gitmodulesUrl: disallowed submodule url: …`.
 static COMPLAINT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)object ([0-9a-f]{40,64}): (.*)$").ok());
 
 impl Repository {
-    /// The same repository with its new objects written apart, and the directory of those.
+    /// Returns the same repository with a separate directory for new objects, and that directory.
     pub(super) fn apart(&self, place: &WorkTreeDirs) -> Result<(Self, PathBuf), Error> {
         let dir = place.git_dir.join(APART);
         remove_tree(&dir).map_err(Error::file(&dir))?;
@@ -39,25 +40,25 @@ impl Repository {
         let line = [self.common.join("objects").as_os_str().as_bytes(), b"\n"].concat();
         fs::write(&alternates, line).map_err(Error::file(&alternates))?;
         let mut apart = self.clone();
-        apart.apart = Some(objects);
+        apart.quarantine_objects = Some(objects);
         Ok((apart, dir))
     }
 
-    /// Takes over what `new` needs beyond `old` from another object store, if git's strict check
-    /// passes it.
+    /// Copies the objects that `new` needs beyond `old` from another object store, if git's strict
+    /// check accepts them.
     pub(super) async fn take_objects(
         &self,
         new: &Oid,
         old: &Oid,
         from: &Path,
     ) -> Result<(), Error> {
-        // A name that nobody has had: the same commits may have come before, by a run that was
-        // killed, and writing over their pack would take away what a ref already points to.
+        // Use a new name: a run that was killed may have copied the same commits, and overwriting
+        // their pack would remove objects that a ref already points to.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let run = format!("{} {} {count}", from.display(), std::process::id());
-        let name = crate::hash::short(run.as_bytes());
-        // Forty digits, as libraries that read git's files by themselves want a pack's name.
+        let name = crate::hash::short_sha256(run.as_bytes());
+        // The name has forty digits, as libraries that read git's files themselves expect.
         let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
         let pack = self.common.join(name);
         if pack.exists() {
@@ -70,28 +71,29 @@ impl Repository {
             )
         };
         let range = format!("{new}\n^{old}\n");
-        let taken = self.pack_soundly(git, &range, &pack).await;
-        if taken.is_ok() {
+        let result = self.pack_soundly(git, &range, &pack).await;
+        if result.is_ok() {
             return sync_file(&self.common.join("objects/pack"));
         }
-        // Nothing refers to it; without its index git does not even see it.
+        // Nothing refers to the pack; without its index git does not even see it.
         drop(fs::remove_file(&pack));
-        taken
+        result
     }
 
-    /// Refuses commits whose objects git's strict check refuses, wherever they came from. `scratch`
-    /// is a directory that may be written to.
+    /// Refuses commits whose objects fail git's strict check, wherever they came from. `scratch` is
+    /// a directory that may be written to.
     pub async fn must_be_sound(&self, old: &Oid, new: &Oid, scratch: &Path) -> Result<(), Error> {
         let dir = scratch.join(APART);
         remove_tree(&dir).map_err(Error::file(&dir))?;
-        crate::private::make_dir(&dir).map_err(Error::file(&dir))?;
+        crate::private_files::make_dir(&dir).map_err(Error::file(&dir))?;
         let range = format!("{new}\n^{old}\n");
         let pack = dir.join("objects.pack");
-        let checked = self.pack_soundly(|| self.git(), &range, &pack).await;
+        let result = self.pack_soundly(|| self.git(), &range, &pack).await;
         remove_tree(&dir).map_err(Error::file(&dir))?;
-        checked
+        result
     }
 
+    /// Packs a range and runs the strict check of `git index-pack` on it.
     async fn pack_soundly<'a>(
         &self,
         git: impl Fn() -> GitCommand<'a>,
@@ -106,11 +108,11 @@ impl Repository {
             "-q",
         ];
         let packed = git().args(args).stdin(range).stdout_to(pack);
-        packed.done().await?;
-        // Git syncs the index that it writes, and not the pack that it finds.
+        packed.run().await?;
+        // Git syncs the index that it writes, but not an existing pack.
         sync_file(pack)?;
         let index = self.git().args(["index-pack", "--strict"]).args([pack]);
-        match index.done().await {
+        match index.run().await {
             Err(Error::Failed { detail, .. }) if detail.contains("fsck error") => {
                 Err(unsound(git(), range, &detail).await)
             }
@@ -119,27 +121,31 @@ impl Repository {
     }
 }
 
-/// Lists git's complaints, with the paths that the objects have in the commits.
+/// Converts git's complaints to an error, with the paths of the objects in the commits.
 async fn unsound(git: GitCommand<'_>, range: &str, detail: &str) -> Error {
     let listed = git.args(["rev-list", "--objects", "--stdin"]).stdin(range);
-    let listed = listed.said().await.map(|said| said.out).unwrap_or_default();
+    let listed = listed
+        .output()
+        .await
+        .map(|output| output.out)
+        .unwrap_or_default();
     let name_of = |oid: &str| {
         let mut lines = listed.split(|byte| *byte == b'\n');
         let name = lines.find_map(|line| line.strip_prefix(oid.as_bytes())?.strip_prefix(b" "))?;
         (!name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
     };
     let (mut what, mut paths) = (Vec::new(), Vec::new());
-    for found in COMPLAINT
+    for captures in COMPLAINT
         .iter()
         .flat_map(|shape| shape.captures_iter(detail))
     {
-        let name = name_of(&found[1]);
-        let said = match &name {
-            Some(name) => format!("{}: {}", name.display(), &found[2]),
-            None => format!("a directory or commit ({})", &found[2]),
+        let name = name_of(&captures[1]);
+        let line = match &name {
+            Some(name) => format!("{}: {}", name.display(), &captures[2]),
+            None => format!("a directory or commit ({})", &captures[2]),
         };
-        if what.len() < TOLD_MAX {
-            what.push(plain(&said, TOLD_CHARS_MAX));
+        if what.len() < PROBLEMS_MAX {
+            what.push(plain(&line, TOLD_CHARS_MAX));
         }
         paths.extend(name);
     }
@@ -151,7 +157,7 @@ async fn unsound(git: GitCommand<'_>, range: &str, detail: &str) -> Error {
     Error::Unsound { what, paths }
 }
 
-/// A path in a list that colons separate, as git reads it.
+/// Quotes a path for a list separated by colons, as git reads it.
 fn quoted(path: &Path) -> OsString {
     let mut out = vec![b'"'];
     for &byte in path.as_os_str().as_bytes() {

@@ -1,14 +1,16 @@
-//! An agent may leave files that their owner cannot read and directories that it cannot enter. They are ours to commit and to remove, so the owner gets those rights first.
+//! Makes the files of an agent readable. An agent may leave files that their owner cannot read and
+//! directories that it cannot enter. We have to commit and remove them, so the owner gets those
+//! permissions first.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// More entries than anybody leaves in good faith; the rest stays as it is.
+/// Maximum number of entries, more than anyone leaves in good faith; the rest stays as it is.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Gives the owner the right to read every file below, and all rights to every directory. Links
-/// are not followed, and what is not ours to change is left alone.
+/// Gives the owner read permission on every file below, and all permissions on every directory.
+/// Links are not followed, and files of other users are left alone.
 pub fn make_readable(top: &Path) {
     let mut dirs: Vec<PathBuf> = vec![top.to_owned()];
     let mut left = ENTRIES_MAX;
@@ -32,12 +34,12 @@ pub fn make_readable(top: &Path) {
     }
 }
 
-fn allow(path: &Path, mut now: fs::Permissions, wanted: u32) {
-    let mode = now.mode();
-    if mode & wanted != wanted {
-        now.set_mode(mode | wanted);
-        // Where it is not ours, whoever reads it next says so.
-        let _ = fs::set_permissions(path, now);
+fn allow(path: &Path, mut permissions: fs::Permissions, needed: u32) {
+    let mode = permissions.mode();
+    if mode & needed != needed {
+        permissions.set_mode(mode | needed);
+        // If the file belongs to another user, the next reader reports that.
+        let _ = fs::set_permissions(path, permissions);
     }
 }
 

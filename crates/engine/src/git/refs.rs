@@ -1,6 +1,6 @@
-//! Refs by their files, where refs are files: most of what is asked is the tip of a branch, and a
-//! whole git for it takes longer than all else that is done with the answer. Whatever is not as
-//! plain as a hash in a file, or a line among the packed ones, is asked of git itself.
+//! Reads refs from their files: most questions are about the tip of a branch, and a git process for
+//! it takes longer than everything else that is done with the answer. Anything but a hash in a
+//! file, or a line in `packed-refs`, is left to git itself.
 
 use std::fs;
 use std::io;
@@ -8,40 +8,41 @@ use std::path::Path;
 
 use super::{Error, Oid, Repository};
 
-/// More than this is git's to search.
+/// Maximum size of `packed-refs` that we read; git reads larger ones.
 const PACKED_BYTES_MAX: u64 = 1 << 20;
 
-/// What the files say about a ref.
+/// Result of reading the files of a ref.
 #[derive(Debug, PartialEq, Eq)]
 enum RefLookup {
     Is(Option<Oid>),
-    /// Only git can tell.
+    /// Only git can answer.
     Unclear,
 }
 
 impl Repository {
-    /// The object that a ref (`refs/…`) names, if there is such a ref.
+    /// Returns the object that a ref (`refs/…`) names, if the ref exists.
     pub async fn read_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
-        match look_up(&self.common, name) {
-            RefLookup::Is(found) => Ok(found),
+        match look_up_ref(&self.common, name) {
+            RefLookup::Is(oid) => Ok(oid),
             RefLookup::Unclear => self.ask_for_ref(name).await,
         }
     }
 
-    /// False where the files are sure that there is none.
+    /// Returns false if the files show that there is no such ref.
     pub(super) fn may_have_ref(&self, name: &str) -> bool {
-        look_up(&self.common, name) != RefLookup::Is(None)
+        look_up_ref(&self.common, name) != RefLookup::Is(None)
     }
 
     async fn ask_for_ref(&self, name: &str) -> Result<Option<Oid>, Error> {
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name];
-        let run = self.git().args(args).answers(&[1, 128]);
-        Ok(Oid::parse(&run.said().await?.text()))
+        let run = self.git().args(args).accept_codes(&[1, 128]);
+        Ok(Oid::parse(&run.output().await?.text()))
     }
 }
 
-/// First its own file and then the packed ones, as git does: it packs before it removes.
-fn look_up(common: &Path, name: &str) -> RefLookup {
+/// Reads the ref's own file first and then the packed refs, as git does: it packs before it
+/// removes.
+fn look_up_ref(common: &Path, name: &str) -> RefLookup {
     let plain = name.starts_with("refs/") && !name.split('/').any(|part| part.starts_with('.'));
     if !plain || !common.join("refs").is_dir() || common.join("reftable").exists() {
         return RefLookup::Unclear;
@@ -51,12 +52,12 @@ fn look_up(common: &Path, name: &str) -> RefLookup {
             Some(oid) => RefLookup::Is(Some(oid)),
             None => RefLookup::Unclear,
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => packed(common, name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => look_up_packed_ref(common, name),
         Err(_) => RefLookup::Unclear,
     }
 }
 
-fn packed(common: &Path, name: &str) -> RefLookup {
+fn look_up_packed_ref(common: &Path, name: &str) -> RefLookup {
     let file = common.join("packed-refs");
     match fs::metadata(&file) {
         Ok(meta) if meta.len() > PACKED_BYTES_MAX => return RefLookup::Unclear,
@@ -91,7 +92,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        let found = |name: &str| look_up(dir.path(), name);
+        let found = |name: &str| look_up_ref(dir.path(), name);
         assert_eq!(found("refs/heads/main"), RefLookup::Unclear);
         put("refs/heads/main", &format!("{one}\n"));
         assert_eq!(found("refs/heads/main"), oid(&one));
@@ -121,9 +122,12 @@ mod tests {
         }
         for name in ["points", "empty", "half", "dir", "../../config", ".hidden"] {
             let name = format!("refs/heads/{name}");
-            assert_eq!(look_up(dir.path(), &name), RefLookup::Unclear, "{name}");
+            assert_eq!(look_up_ref(dir.path(), &name), RefLookup::Unclear, "{name}");
         }
         fs::create_dir(dir.path().join("reftable")).unwrap();
-        assert_eq!(look_up(dir.path(), "refs/heads/none"), RefLookup::Unclear);
+        assert_eq!(
+            look_up_ref(dir.path(), "refs/heads/none"),
+            RefLookup::Unclear
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Another repository, to fetch from and to put results into. The one place where git goes beyond this
-//! machine: only with the protocol that the address has, never by force, and what arrives counts by
-//! its hash and not by the name it came under.
+//! A remote repository, to fetch from and push results to. This is the only place where git
+//! connects to other machines: only with the protocol of the address, never by force, and a fetched
+//! commit counts by its hash and not by its name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::address::RemoteAddress;
+use super::command::{GitCommand, SSH};
 use super::lock::RepositoryLock;
-use super::run::{GitCommand, SSH};
 use super::{Error, GitProgram, Oid, Repository};
 
 const FETCH: [&str; 5] = [
@@ -17,11 +17,12 @@ const FETCH: [&str; 5] = [
     "--no-write-fetch-head",
     "--",
 ];
-/// Keys that are there; a question to a person would be waited for without end, and so would a
-/// machine that does not answer.
+/// Options of ssh. Without them, ssh would wait forever for a prompt, or for a machine that does
+/// not answer.
 const SSH_OPTIONS: &str = "-oBatchMode=yes -oConnectTimeout=20";
-/// What git is given of a person's environment for its way beyond this machine, and only for that.
-pub const ABROAD: [&str; 10] = [
+/// Variables of the user's environment that git gets for connections to other machines, and only
+/// for those.
+pub const NETWORK_VARIABLES: [&str; 10] = [
     "HOME",
     "SSH_AUTH_SOCK",
     SSH,
@@ -33,8 +34,8 @@ pub const ABROAD: [&str; 10] = [
     "NO_PROXY",
     "no_proxy",
 ];
-/// What git and ssh say where somebody would have to be asked.
-const WANTS_A_PASSWORD: [&str; 5] = [
+/// Messages of git and ssh that mean a missing login.
+const AUTH_FAILURES: [&str; 5] = [
     "could not read Username",
     "could not read Password",
     "Authentication failed",
@@ -42,17 +43,17 @@ const WANTS_A_PASSWORD: [&str; 5] = [
     "HTTP Basic: Access denied",
 ];
 
-/// Another repository.
+/// A remote repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote(RemoteAddress);
 
 impl Remote {
-    /// `https://…`, `ssh://…`, `user@host:path`, or a directory that several machines share.
+    /// Parses `https://…`, `ssh://…`, `user@host:path`, or a directory that several machines share.
     pub fn parse(text: &str) -> Result<Self, String> {
         RemoteAddress::parse(text).map(Self)
     }
 
-    /// Without a password.
+    /// Returns the address without a password.
     pub fn address(&self) -> String {
         self.0.url.clone()
     }
@@ -61,7 +62,8 @@ impl Remote {
         &self.0.url
     }
 
-    fn of<'a>(&self, run: GitCommand<'a>) -> GitCommand<'a> {
+    /// Adds the settings and credentials for this remote to a command.
+    fn apply_to<'a>(&self, run: GitCommand<'a>) -> GitCommand<'a> {
         let RemoteAddress {
             protocol, header, ..
         } = &self.0;
@@ -73,18 +75,18 @@ impl Remote {
         set("http.lowSpeedTime=60".into());
         if *protocol == "ssh" {
             let mut ssh = OsString::from("core.sshCommand=");
-            ssh.push(run.ssh().unwrap_or(OsStr::new("ssh")));
+            ssh.push(run.ssh_command().unwrap_or(OsStr::new("ssh")));
             ssh.push(" ");
             ssh.push(SSH_OPTIONS);
             set(ssh);
         }
         if header.is_some() {
-            // To nobody but the host that it is for.
+            // Send the header only to the host that it is for.
             set("http.followRedirects=false".into());
         }
-        let run = run.settings(settings).abroad();
+        let run = run.settings(settings).network_env();
         match header {
-            // Others on this machine see arguments, and no environment.
+            // Other users of this machine can see arguments, but not the environment.
             Some(header) => run
                 .env("GIT_CONFIG_COUNT", "1")
                 .env("GIT_CONFIG_KEY_0", "http.extraHeader")
@@ -94,15 +96,15 @@ impl Remote {
     }
 }
 
-/// What to do about it, where somebody would have had to be asked.
-fn explained(error: Error) -> Error {
+/// Adds advice to the error of a missing login.
+fn explain_auth_failure(error: Error) -> Error {
     let Error::Failed { verb, dir, detail } = error else {
         return error;
     };
-    let wants = |words: &&str| detail.contains(*words);
-    let detail = if WANTS_A_PASSWORD.iter().any(wants) {
+    let is_contained = |words: &&str| detail.contains(*words);
+    let detail = if AUTH_FAILURES.iter().any(is_contained) {
         format!(
-            "{detail}; git asks nobody here: for https put the host into ~/.netrc, for ssh a key where ssh finds it"
+            "{detail}; git cannot prompt here: for https add the host to ~/.netrc, for ssh provide a key that ssh finds"
         )
     } else {
         detail
@@ -111,27 +113,32 @@ fn explained(error: Error) -> Error {
 }
 
 impl GitProgram {
-    /// A bare repository at `dir` for what another one has, with this branch of it; made where there is
-    /// none, and brought up to date.
-    pub async fn follow(&self, remote: &Remote, branch: &str, dir: &Path) -> Result<(), Error> {
+    /// Updates a bare repository at `dir` with a branch of the remote, and creates it if it is
+    /// missing.
+    pub async fn fetch_into_bare(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        dir: &Path,
+    ) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
-        crate::private::make_dir(parent).map_err(Error::file(parent))?;
+        crate::private_files::make_dir(parent).map_err(Error::file(parent))?;
         let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
-        let made = dir.join("followed");
-        if !made.exists() {
+        let marker = dir.join("followed");
+        if !marker.exists() {
             super::remove_tree(dir).map_err(Error::file(dir))?;
-            self.empty(branch, dir).await?;
+            self.ensure_empty_repository(branch, dir).await?;
         }
-        // What we have of the branch is the remote's own word from before.
+        // Our version of the branch is an earlier state of the remote, so force is safe.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");
-        let fetch = remote.of(GitCommand::new(self, dir).with_git_dir(dir).durable());
-        let fetched = fetch.args(FETCH).args([remote.url(), &spec]).done().await;
-        fetched.map_err(explained)?;
-        if made.exists() {
+        let fetch = remote.apply_to(GitCommand::new(self, dir).with_git_dir(dir).durable());
+        let fetched = fetch.args(FETCH).args([remote.url(), &spec]).run().await;
+        fetched.map_err(explain_auth_failure)?;
+        if marker.exists() {
             return Ok(());
         }
         super::state::sync(dir).await?;
-        super::landing::write_durably(&made, b"")
+        super::landing::write_durably(&marker, b"")
     }
 }
 
@@ -139,10 +146,10 @@ impl Repository {
     pub async fn has_commit(&self, commit: &Oid) -> Result<bool, Error> {
         let name = format!("{commit}^{{commit}}");
         let run = self.git().args(["cat-file", "-e", &name]);
-        Ok(run.answers(&[1, 128]).said().await?.code == 0)
+        Ok(run.accept_codes(&[1, 128]).output().await?.code == 0)
     }
 
-    /// Brings a commit, which the remote has under that name, with all that it needs.
+    /// Fetches a commit, which the remote has under that name, with everything it needs.
     pub async fn fetch_commit(
         &self,
         remote: &Remote,
@@ -152,14 +159,14 @@ impl Repository {
         let spec = format!("{name}:{name}");
         self.fetch(remote, &spec).await?;
         match self.read_ref(name).await? {
-            Some(found) if found == *commit => Ok(()),
+            Some(fetched) if fetched == *commit => Ok(()),
             Some(_) | None => Err(Error::UnknownRevision {
                 rev: commit.to_string(),
             }),
         }
     }
 
-    /// Brings a branch of the remote under a name of ours; where it is now.
+    /// Fetches a branch of the remote to a ref of ours, and returns its commit.
     pub async fn fetch_branch(
         &self,
         remote: &Remote,
@@ -168,41 +175,47 @@ impl Repository {
     ) -> Result<Oid, Error> {
         let spec = format!("+refs/heads/{branch}:{name}");
         self.fetch(remote, &spec).await?;
-        let found = self.read_ref(name).await?;
-        found.ok_or_else(|| Error::UnknownRevision {
+        let fetched = self.read_ref(name).await?;
+        fetched.ok_or_else(|| Error::UnknownRevision {
             rev: branch.to_owned(),
         })
     }
 
     async fn fetch(&self, remote: &Remote, spec: &str) -> Result<(), Error> {
-        let run = remote.of(self.git()).args(FETCH);
-        let fetched = run.args([remote.url(), spec]).done().await;
-        fetched.map_err(explained)
+        let run = remote.apply_to(self.git()).args(FETCH);
+        let fetched = run.args([remote.url(), spec]).run().await;
+        fetched.map_err(explain_auth_failure)
     }
 
-    /// Where a branch of the remote is.
+    /// Returns the commit of a branch on the remote.
     pub async fn remote_branch(&self, remote: &Remote, branch: &str) -> Result<Option<Oid>, Error> {
         let name = format!("refs/heads/{branch}");
-        let run = remote.of(self.git()).args(["ls-remote", "--quiet", "--"]);
-        let said = run.args([remote.url(), &name]).text().await;
-        let said = said.map_err(explained)?;
-        let line = said.lines().find(|line| line.ends_with(&name));
+        let run = remote
+            .apply_to(self.git())
+            .args(["ls-remote", "--quiet", "--"]);
+        let output = run.args([remote.url(), &name]).text().await;
+        let output = output.map_err(explain_auth_failure)?;
+        let line = output.lines().find(|line| line.ends_with(&name));
         Ok(line.and_then(|line| Oid::parse(line.split('\t').next()?)))
     }
 
-    /// Puts a commit there under a name. False where that would take something from what is there.
+    /// Pushes a commit to a ref. Returns false if that would remove commits from it.
     pub async fn push(&self, remote: &Remote, commit: &Oid, name: &str) -> Result<bool, Error> {
         let spec = format!("{commit}:{name}");
-        let run = remote.of(self.git());
+        let run = remote.apply_to(self.git());
         let run = run.args(["push", "--quiet", "--porcelain", "--no-verify", "--"]);
-        let said = run.args([remote.url(), &spec]).answers(&[1]).said().await;
-        Ok(said.map_err(explained)?.code == 0)
+        let output = run
+            .args([remote.url(), &spec])
+            .accept_codes(&[1])
+            .output()
+            .await;
+        Ok(output.map_err(explain_auth_failure)?.code == 0)
     }
 
-    /// Where the repository itself came from, if it says so.
-    pub async fn origin(&self) -> Result<Option<String>, Error> {
+    /// Returns the address that the repository was cloned from, if it is configured.
+    pub async fn origin_url(&self) -> Result<Option<String>, Error> {
         let args = ["config", "--local", "--get", "remote.origin.url"];
-        let said = self.git().args(args).answers(&[1]).text().await?;
-        Ok((!said.is_empty()).then_some(said))
+        let output = self.git().args(args).accept_codes(&[1]).text().await?;
+        Ok((!output.is_empty()).then_some(output))
     }
 }

@@ -1,15 +1,16 @@
-//! Removing trees that an agent made: of any depth, with directories that deny it.
+//! Removes directory trees that an agent created: of any depth, and with directories that deny
+//! access.
 //!
-//! It holds no directory open and calls itself nowhere: a tree of 30,000 levels has paths that are
-//! longer than the kernel takes, and would use up both open files and stack.
+//! It keeps no directory open and does not recurse: a tree of 30,000 levels has paths that are
+//! longer than the kernel accepts, and would exhaust both open files and the stack.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A directory with a path that is longer than the top's by this is first moved to the top. The
-/// kernel takes 4,096 bytes, and a name has 255 at most.
+/// Path length, relative to the top, above which a directory is first moved to the top. The kernel
+/// accepts 4,096 bytes, and a name has at most 255.
 const PATH_BYTES_MAX: usize = 256;
 
 enum RemoveStep {
@@ -17,7 +18,7 @@ enum RemoveStep {
     Remove(PathBuf),
 }
 
-/// Removes whatever is there, directories that deny it included; nothing is fine.
+/// Removes whatever is there, including directories that deny access. A missing path is fine.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => remove_dir(path),
@@ -40,17 +41,17 @@ fn remove_dir(top: &Path) -> io::Result<()> {
             RemoveStep::Empty(dir) => dir,
         };
         steps.push(RemoveStep::Remove(dir.clone()));
-        for entry in opened(&dir)? {
+        for entry in open_dir(&dir)? {
             let entry = entry?;
             if !entry.file_type()?.is_dir() {
-                in_dir(&dir, || fs::remove_file(entry.path()))?;
+                with_dir_access(&dir, || fs::remove_file(entry.path()))?;
             } else if entry.path().as_os_str().len() < path_max {
                 steps.push(RemoveStep::Empty(entry.path()));
             } else {
-                let short = free_name(top, &mut moved);
-                // Moving a directory changes its entry for its parent, so it must be writable too.
-                open_up(&entry.path())?;
-                in_dir(&dir, || fs::rename(entry.path(), &short))?;
+                let short = unused_name(top, &mut moved);
+                // Moving a directory changes its `..` entry, so it must be writable too.
+                make_accessible(&entry.path())?;
+                with_dir_access(&dir, || fs::rename(entry.path(), &short))?;
                 steps.push(RemoveStep::Empty(short));
             }
         }
@@ -58,33 +59,33 @@ fn remove_dir(top: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn opened(dir: &Path) -> io::Result<fs::ReadDir> {
+fn open_dir(dir: &Path) -> io::Result<fs::ReadDir> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir)?;
+            make_accessible(dir)?;
             fs::read_dir(dir)
         }
         other => other,
     }
 }
 
-/// Does something in a directory, with more rights to it if it denies that.
-fn in_dir(dir: &Path, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
+/// Runs an operation in a directory, and changes its permissions if they deny that.
+fn with_dir_access(dir: &Path, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
     match act() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir)?;
+            make_accessible(dir)?;
             act()
         }
         other => other,
     }
 }
 
-fn open_up(dir: &Path) -> io::Result<()> {
+fn make_accessible(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
-/// A name at the top that nothing has; what the agent made may have any.
-fn free_name(top: &Path, moved: &mut u64) -> PathBuf {
+/// Returns an unused name at the top; the agent may have used any name.
+fn unused_name(top: &Path, moved: &mut u64) -> PathBuf {
     loop {
         *moved += 1;
         let name = top.join(format!(".removing-{moved}"));
@@ -100,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Directories in each other, made from inside: no path is that long.
+    /// Creates nested directories from inside, because no path can be that long.
     fn deep(top: &Path, name: &str, levels: usize) {
         use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
         let flags = OFlags::DIRECTORY | OFlags::RDONLY;

@@ -1,5 +1,5 @@
-//! Every commit that would land is looked through, not only what the last one comes to: a token that
-//! a later commit removes is still in the history, and so is one in a message, a name or a binary.
+//! Scans every commit that would land, not only the final state: a token that a later commit
+//! removes is still in the history, and so is one in a message, a name or a binary file.
 //!
 //! Input over the limits is not searched, and the result says so: it never counts as clean.
 
@@ -23,12 +23,13 @@ const COMMITS_MAX: usize = 5_000;
 const OBJECTS_MAX: usize = 200_000;
 const OBJECT_BYTES_MAX: u64 = 128 << 20;
 const BYTES_MAX: u64 = 512 << 20;
+/// Time limit for reading the objects of a scan.
 const TIME_MAX: Duration = Duration::from_secs(120);
-/// As many are told.
+/// Maximum number of reported findings.
 const FOUND_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 200;
 
-/// Secrets to look for, beside the well-known shapes.
+/// Secrets to look for besides the well-known formats.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// Credentials that agents were given.
@@ -37,36 +38,36 @@ pub struct Search {
     pub is_hidden: fn(char) -> bool,
 }
 
-/// Secrets that were found in commits.
+/// Result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     pub secrets: Vec<LeakedSecret>,
-    /// Commits whose message or names have characters that are not shown, or turn the text around.
+    /// Commits whose message or names have characters that are invisible or reverse the text.
     pub hidden: Vec<String>,
-    /// Why not all of it was looked through.
+    /// Reason why the scan is incomplete, if it is.
     pub unread: Option<String>,
 }
 
-/// The commits of a range, and what each of them changes.
+/// Commits of a range and their changes.
 #[derive(Debug, Default)]
 struct CommitRange {
     commits: Vec<Oid>,
-    /// Objects that the range brings.
+    /// Objects that the range adds.
     new: HashSet<Oid>,
-    /// New content: where it is, newest commit first.
+    /// New content with its path, newest commit first.
     blobs: Vec<(Oid, PathBuf)>,
-    /// The newest content of each path.
+    /// Newest content of each path.
     last: HashMap<PathBuf, Oid>,
-    /// The commit that brought some content.
+    /// Commit that added each content.
     by: HashMap<Oid, Oid>,
-    /// Content that was there before and was changed or removed.
+    /// Content that existed before and was changed or removed.
     before: HashSet<Oid>,
     names: HashSet<PathBuf>,
 }
 
 impl Repository {
-    /// Looks through the commits from `base` to `head`: messages, people, file names and new content,
-    /// for secrets and for characters that hide something. `scratch` is a directory to write to.
+    /// Scans the commits from `base` to `head`: messages, people, file names and new content, for
+    /// secrets and for characters that hide something. `scratch` is a directory to write to.
     pub async fn scan(
         &self,
         (base, head): (&Oid, &Oid),
@@ -78,36 +79,42 @@ impl Repository {
             Err(why) => return Ok(unread(why)),
         };
         let contents: Vec<Oid> = range.by.keys().cloned().collect();
-        let wanted: Vec<Oid> = range.commits.iter().chain(&contents).cloned().collect();
-        let looked = match self.look_into(&wanted, search, scratch).await? {
-            Ok(looked) => looked,
-            Err((oid, why)) => return Ok(unread(range.told(&oid, &why))),
+        let objects: Vec<Oid> = range.commits.iter().chain(&contents).cloned().collect();
+        let scanned = match self.look_into(&objects, search, scratch).await? {
+            Ok(scanned) => scanned,
+            Err((oid, why)) => return Ok(unread(range.describe(&oid, &why))),
         };
-        let found_any = contents.iter().any(|oid| looked.secrets.contains_key(oid));
-        let known = if found_any {
+        let found_any = contents.iter().any(|oid| scanned.secrets.contains_key(oid));
+        let secrets_before = if found_any {
             let before: Vec<Oid> = range.before.iter().cloned().collect();
-            // What cannot be looked through is not known to have been there.
+            // Content that cannot be scanned does not count as existing before.
             match self.look_into(&before, search, scratch).await? {
-                Ok(looked) => looked.secrets.into_values().flatten().collect(),
+                Ok(scanned) => scanned.secrets.into_values().flatten().collect(),
                 Err(_) => Vec::new(),
             }
         } else {
             Vec::new()
         };
-        Ok(range.tell(&looked, &known, &search.lent))
+        Ok(range.report(&scanned, &secrets_before, &search.lent))
     }
 
+    /// Reads the commits of a range and their changes; the inner error says why there are too many.
     async fn range(&self, base: &Oid, head: &Oid) -> Result<Result<CommitRange, String>, Error> {
-        let words = format!("{head}\n^{base}\n");
+        let revisions = format!("{head}\n^{base}\n");
         let list = ["rev-list", "--topo-order", "--stdin"];
-        let listed = self.git().args(list).stdin(words.clone()).said().await?;
+        let listed = self
+            .git()
+            .args(list)
+            .stdin(revisions.clone())
+            .output()
+            .await?;
         let commits: Vec<Oid> = listed.text().lines().filter_map(Oid::parse).collect();
         if commits.len() > COMMITS_MAX || listed.cut {
-            let much = format!("it has more than {COMMITS_MAX} commits; put them together");
-            return Ok(Err(much));
+            let reason = format!("it has more than {COMMITS_MAX} commits; squash them");
+            return Ok(Err(reason));
         }
         let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
-        let objects = self.git().args(list).stdin(words).said().await?;
+        let objects = self.git().args(list).stdin(revisions).output().await?;
         let new: HashSet<Oid> = objects.text().lines().filter_map(Oid::parse).collect();
         let names: String = commits
             .iter()
@@ -124,7 +131,7 @@ impl Repository {
             "--no-abbrev",
             "--no-renames",
         ];
-        let changes = self.git().args(args).stdin(names).said().await?;
+        let changes = self.git().args(args).stdin(names).output().await?;
         let mut range = CommitRange {
             commits,
             new,
@@ -132,13 +139,14 @@ impl Repository {
         };
         range.read(&changes.out);
         if objects.cut || changes.cut || range.by.len() > OBJECTS_MAX {
-            let much = format!("it has more than {OBJECTS_MAX} new files; make the change smaller");
-            return Ok(Err(much));
+            let reason =
+                format!("it has more than {OBJECTS_MAX} new files; make the change smaller");
+            return Ok(Err(reason));
         }
         Ok(Ok(range))
     }
 
-    /// The secrets in objects; the inner error names one that is too large.
+    /// Returns the secrets in objects; the inner error names one that is too large.
     async fn look_into(
         &self,
         oids: &[Oid],
@@ -161,7 +169,7 @@ impl Repository {
                 let (mib, max) = (bytes >> 20, OBJECT_BYTES_MAX >> 20);
                 return Ok(Err((
                     oid,
-                    format!("has {mib} MiB, and {max} MiB is the most"),
+                    format!("has {mib} MiB, more than the limit of {max} MiB"),
                 )));
             }
             if all > BYTES_MAX {
@@ -172,11 +180,11 @@ impl Repository {
                 )));
             }
         }
-        crate::private::make_dir(scratch).map_err(Error::file(scratch))?;
+        crate::private_files::make_dir(scratch).map_err(Error::file(scratch))?;
         let file = scratch.join("scanned-objects");
         let run = self.git().args(["cat-file", "--batch", "--buffer"]);
         let run = run.stdin(names).stdout_to(&file);
-        let ran = run.done().await;
+        let result = run.run().await;
         let (from, search) = (file.clone(), search.clone());
         let read = tokio::task::spawn_blocking(move || {
             let read = look_through(&from, &search);
@@ -186,18 +194,18 @@ impl Repository {
         let read = read
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        ran?;
-        let looked = read.map_err(Error::file(&file))?;
-        if let Some(oid) = looked.late {
+        result?;
+        let scanned = read.map_err(Error::file(&file))?;
+        if let Some(oid) = scanned.late {
             let max = TIME_MAX.as_secs();
             return Ok(Err((oid, format!("was not reached within {max} seconds"))));
         }
-        if looked.count != oids.len() {
+        if scanned.count != oids.len() {
             let first = oids.first().cloned();
-            let why = "cannot be read whole".to_owned();
-            return Ok(first.map_or(Ok(looked), |oid| Err((oid, why))));
+            let why = "cannot be read completely".to_owned();
+            return Ok(first.map_or(Ok(scanned), |oid| Err((oid, why))));
         }
-        Ok(Ok(looked))
+        Ok(Ok(scanned))
     }
 }
 
@@ -208,27 +216,27 @@ fn unread(why: String) -> Scanned {
     }
 }
 
-/// Secrets that were found, object by object.
+/// Secrets by object.
 #[derive(Debug, Default)]
 struct ScannedObjects {
     secrets: HashMap<Oid, Vec<Match>>,
-    /// Commits with characters that are not shown.
+    /// Commits with invisible characters.
     hidden: HashSet<Oid>,
     count: usize,
-    /// The object at which the time was up.
+    /// Object at which the time limit was reached.
     late: Option<Oid>,
 }
 
-/// Reads what `git cat-file --batch` has written.
+/// Reads the output of `git cat-file --batch`.
 fn look_through(file: &Path, search: &Search) -> io::Result<ScannedObjects> {
     let mut from = BufReader::new(File::open(file)?);
-    let (mut looked, began) = (ScannedObjects::default(), Instant::now());
+    let (mut scanned, began) = (ScannedObjects::default(), Instant::now());
     let mut header = Vec::new();
     loop {
         header.clear();
         from.by_ref().take(200).read_until(b'\n', &mut header)?;
         if header.is_empty() {
-            return Ok(looked);
+            return Ok(scanned);
         }
         let text = String::from_utf8_lossy(&header);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -239,27 +247,27 @@ fn look_through(file: &Path, search: &Search) -> io::Result<ScannedObjects> {
             return Err(io::ErrorKind::InvalidData.into());
         };
         if began.elapsed() > TIME_MAX {
-            looked.late = Some(oid);
-            return Ok(looked);
+            scanned.late = Some(oid);
+            return Ok(scanned);
         }
         let mut bytes = Vec::new();
         from.by_ref().take(size + 1).read_to_end(&mut bytes)?;
         if bytes.pop() != Some(b'\n') || bytes.len() as u64 != size {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        looked.count += 1;
+        scanned.count += 1;
         if kind == "commit" && String::from_utf8_lossy(&bytes).contains(search.is_hidden) {
-            looked.hidden.insert(oid.clone());
+            scanned.hidden.insert(oid.clone());
         }
-        let found = find(&bytes, &search.lent);
-        if !found.is_empty() {
-            looked.secrets.insert(oid, found);
+        let secrets = find(&bytes, &search.lent);
+        if !secrets.is_empty() {
+            scanned.secrets.insert(oid, secrets);
         }
     }
 }
 
 impl CommitRange {
-    /// `commit, :modes and oids, path, :…, path, commit, …`
+    /// Parses `commit, :modes and oids, path, :…, path, commit, …`.
     fn read(&mut self, changes: &[u8]) {
         let mut fields = changes.split(|&byte| byte == 0);
         let mut commit = None;
@@ -298,53 +306,54 @@ impl CommitRange {
         }
     }
 
-    fn told(&self, oid: &Oid, why: &str) -> String {
+    fn describe(&self, oid: &Oid, why: &str) -> String {
         let path = self.blobs.iter().find(|(blob, _)| blob == oid);
         match path {
-            Some((_, path)) => format!("{} {why}", shown(path, &Redactor::default())),
+            Some((_, path)) => format!("{} {why}", redacted_path(path, &Redactor::default())),
             None => format!("{} {why}", oid.short()),
         }
     }
 
-    fn tell(&self, looked: &ScannedObjects, known: &[Match], lent: &Redactor) -> Scanned {
+    fn report(&self, objects: &ScannedObjects, known: &[Match], lent: &Redactor) -> Scanned {
         let mut scanned = Scanned::default();
-        let known: HashSet<&[u8]> = known.iter().map(|found| &found.text[..]).collect();
-        let mut told = HashSet::new();
+        let known_texts: HashSet<&[u8]> = known.iter().map(|secret| &secret.text[..]).collect();
+        let mut reported = HashSet::new();
         for (blob, path) in &self.blobs {
-            for found in looked.secrets.get(blob).into_iter().flatten() {
-                if known.contains(&found.text[..]) || !told.insert((path, found.kind, &found.text))
+            for secret in objects.secrets.get(blob).into_iter().flatten() {
+                if known_texts.contains(&secret.text[..])
+                    || !reported.insert((path, secret.kind, &secret.text))
                 {
                     continue;
                 }
-                let name = shown(path, lent);
+                let name = redacted_path(path, lent);
                 let earlier = self.last.get(path) != Some(blob);
                 let commit = self.by.get(blob).filter(|_| earlier);
                 let of =
                     commit.map_or_else(String::new, |oid| format!(" in commit {}", oid.short()));
                 scanned.secrets.push(LeakedSecret {
-                    place: format!("{name}:{}{of}", found.line),
+                    place: format!("{name}:{}{of}", secret.line),
                     path: Some(name),
-                    line: found.line,
-                    kind: found.kind,
+                    line: secret.line,
+                    kind: secret.kind,
                 });
             }
         }
         for path in &self.names {
-            for found in find(path.as_os_str().as_bytes(), lent) {
-                let place = format!("the name of the file {}", shown(path, lent));
+            for secret in find(path.as_os_str().as_bytes(), lent) {
+                let place = format!("the name of the file {}", redacted_path(path, lent));
                 scanned
                     .secrets
-                    .push(LeakedSecret::outside(found.kind, place));
+                    .push(LeakedSecret::outside(secret.kind, place));
             }
         }
         for commit in &self.commits {
             let place = format!("commit {}: its message, or a name in it", commit.short());
-            for found in looked.secrets.get(commit).into_iter().flatten() {
+            for secret in objects.secrets.get(commit).into_iter().flatten() {
                 scanned
                     .secrets
-                    .push(LeakedSecret::outside(found.kind, place.clone()));
+                    .push(LeakedSecret::outside(secret.kind, place.clone()));
             }
-            if looked.hidden.contains(commit) {
+            if objects.hidden.contains(commit) {
                 scanned.hidden.push(commit.short().to_owned());
             }
         }
@@ -365,15 +374,15 @@ impl LeakedSecret {
     }
 }
 
-/// A path for people, without what is secret in it.
-fn shown(path: &Path, lent: &Redactor) -> String {
+/// Returns a path for people, with secrets redacted.
+fn redacted_path(path: &Path, lent: &Redactor) -> String {
     let mut bytes = path.as_os_str().as_bytes().to_vec();
-    for found in find(&bytes.clone(), lent) {
+    for secret in find(&bytes.clone(), lent) {
         let at = bytes
-            .windows(found.text.len())
-            .position(|part| part == found.text);
+            .windows(secret.text.len())
+            .position(|part| part == secret.text);
         if let Some(at) = at {
-            bytes.splice(at..at + found.text.len(), *b"[redacted]");
+            bytes.splice(at..at + secret.text.len(), *b"[redacted]");
         }
     }
     plain(&String::from_utf8_lossy(&bytes), NAME_CHARS_MAX)

@@ -1,7 +1,7 @@
-//! Secrets in bytes, by their well-known shapes.
+//! Finds secrets in bytes by their well-known formats.
 //!
-//! It looks for what is certain by its form; it does not measure randomness, so it neither finds
-//! everything nor cries wolf.
+//! It looks only for certain formats and does not measure randomness, so it neither finds
+//! everything nor raises false alarms.
 
 use std::sync::LazyLock;
 
@@ -9,19 +9,19 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::redact::Redactor;
 
-/// Where a secret seems to be. The secret itself is not repeated.
+/// Location of a suspected secret. The secret itself is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakedSecret {
-    /// The file that it is in, where it is in one.
+    /// File that contains it, if it is in one.
     pub path: Option<String>,
-    /// In that file, from 1; 0 where it is in none.
+    /// Line in that file, from 1; 0 if it is in no file.
     pub line: u32,
     pub kind: &'static str,
-    /// For people: a file and its line, a commit, a file's name.
+    /// Description for people: a file and its line, a commit, or a file name.
     pub place: String,
 }
 
-/// A value that Countersign itself gave to an agent.
+/// Kind of a value that Countersign itself gave to an agent.
 const LENT: &str = "key or token that an agent was lent";
 
 const SHAPES: &[(&str, &str)] = &[
@@ -65,32 +65,32 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
 pub(super) struct Match {
     pub kind: &'static str,
     pub text: Vec<u8>,
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
 }
 
-/// As many are told of one object.
+/// Maximum number of matches per object.
 const MATCHES_MAX: usize = 100;
 
-/// Every secret in the bytes. Where there are NULs among them, they are also read without those, so
-/// that a text in UTF-16 or UTF-32 is seen.
+/// Returns every secret in the bytes. Bytes with NULs are searched again without them, to find text
+/// in UTF-16 or UTF-32.
 pub(super) fn find(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
-    let mut found = find_plain(bytes, lent);
+    let mut matches = find_plain(bytes, lent);
     if bytes.contains(&0) {
         let squeezed: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
         for secret in find_plain(&squeezed, lent) {
-            if !found.iter().any(|known| known.text == secret.text) {
-                found.push(secret);
+            if !matches.iter().any(|other| other.text == secret.text) {
+                matches.push(secret);
             }
         }
     }
-    found
+    matches
 }
 
 fn find_plain(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
     let shaped = PATTERNS.iter().flat_map(|(kind, pattern)| {
         let places = pattern.find_iter(bytes).take(MATCHES_MAX);
-        places.map(|found| (*kind, found.range()))
+        places.map(|hit| (*kind, hit.range()))
     });
     let given = lent
         .find(bytes)
@@ -115,7 +115,7 @@ fn line_of(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// Put together here, so that no scanner takes this file for a leak.
+    /// Builds the token here, so that no scanner reports this file as a leak.
     fn token() -> String {
         format!("ghp_{}", "a1B2".repeat(9))
     }

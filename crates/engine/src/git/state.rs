@@ -1,19 +1,19 @@
-//! What state a work tree is in, and making what was written last.
+//! Reads the state of a work tree, and syncs written files to disk.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::{Error, Oid, Repository, WorkTreeDirs, Worktree};
 
-/// Where a work tree stands.
+/// Branch and commit of a work tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkTreeHead {
-    /// None when it is detached.
+    /// `None` if HEAD is detached.
     pub branch: Option<String>,
     pub commit: Oid,
 }
 
-/// Files that git keeps while an operation waits to be finished.
+/// Files that git keeps while an operation is unfinished.
 const UNFINISHED: &[(&str, &str)] = &[
     ("MERGE_HEAD", "merge"),
     ("rebase-merge", "rebase"),
@@ -24,8 +24,8 @@ const UNFINISHED: &[(&str, &str)] = &[
 ];
 
 impl Repository {
-    /// What differs from HEAD in the person's own work tree, untracked files
-    /// included; empty for a bare repository.
+    /// Returns the paths that differ from HEAD in the user's own work tree, including untracked
+    /// files; none for a bare repository.
     pub async fn dirty(&self) -> Result<Vec<String>, Error> {
         match &self.own {
             Some(own) => self.dirty_at(own).await,
@@ -33,15 +33,15 @@ impl Repository {
         }
     }
 
-    /// The same without files that git does not know.
-    pub async fn changed(&self) -> Result<Vec<String>, Error> {
+    /// Returns the same paths without untracked files.
+    pub async fn changed_tracked(&self) -> Result<Vec<String>, Error> {
         match &self.own {
             Some(own) => self.changed_at(own).await,
             None => Ok(Vec::new()),
         }
     }
 
-    /// The branch that the person's own work tree is on, if it is on one.
+    /// Returns the branch of the user's own work tree, if it is on one.
     pub async fn own_branch(&self) -> Result<Option<String>, Error> {
         match &self.own {
             Some(own) => Ok(self.head_at(own).await?.branch),
@@ -50,25 +50,25 @@ impl Repository {
     }
 
     pub async fn dirty_in(&self, worktree: &Worktree) -> Result<Vec<String>, Error> {
-        self.dirty_at(&worktree.place()?).await
+        self.dirty_at(&worktree.work_tree_dirs()?).await
     }
 
-    /// Whether a directory of that name would be no part of a commit.
-    pub async fn ignores(&self, worktree: &Worktree, path: &Path) -> Result<bool, Error> {
+    /// Returns whether git ignores a directory of that name.
+    pub async fn is_ignored(&self, worktree: &Worktree, path: &Path) -> Result<bool, Error> {
         let mut name = path.as_os_str().to_owned();
         name.push("/");
-        let said = self
-            .git_at(&worktree.place()?)
+        let output = self
+            .git_at(&worktree.work_tree_dirs()?)
             .args(["check-ignore", "--quiet", "--"])
             .args([name])
-            .answers(&[1])
-            .said()
+            .accept_codes(&[1])
+            .output()
             .await?;
-        Ok(said.code == 0)
+        Ok(output.code == 0)
     }
 
-    /// `merge`, `rebase`, … if one waits to be finished in the person's work tree.
-    pub fn unfinished(&self) -> Option<&'static str> {
+    /// Returns `merge`, `rebase`, … if such an operation is unfinished in the user's work tree.
+    pub fn unfinished_operation(&self) -> Option<&'static str> {
         unfinished_in(&self.own.as_ref()?.git_dir)
     }
 
@@ -77,19 +77,19 @@ impl Repository {
     }
 
     pub async fn head_of(&self, worktree: &Worktree) -> Result<WorkTreeHead, Error> {
-        self.head_at(&worktree.place()?).await
+        self.head_at(&worktree.work_tree_dirs()?).await
     }
 
-    /// Everything written so far is on the disk. To be called before a result is
-    /// recorded: git's own fsync settings lose refs at a power cut.
+    /// Syncs everything written so far to disk. Call it before a result is recorded: with its own
+    /// fsync settings, git loses refs at a power cut.
     pub async fn sync(&self) -> Result<(), Error> {
         sync(&self.common).await
     }
 
     pub(super) async fn head_at(&self, place: &WorkTreeDirs) -> Result<WorkTreeHead, Error> {
         let both = ["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"];
-        let said = self.git_at(place).args(both).text().await?;
-        let (commit, full) = said.split_once('\n').unwrap_or((&said, ""));
+        let output = self.git_at(place).args(both).text().await?;
+        let (commit, full) = output.split_once('\n').unwrap_or((&output, ""));
         let commit = Oid::parse(commit).ok_or_else(|| Error::UnknownRevision {
             rev: "HEAD".to_owned(),
         })?;
@@ -102,7 +102,7 @@ impl Repository {
         Ok(entries.into_iter().map(|(path, _)| path).collect())
     }
 
-    /// What differs from HEAD among the files that git knows: new ones are nobody's change.
+    /// Returns the tracked paths that differ from HEAD; new files do not count as changes.
     pub(super) async fn changed_at(&self, place: &WorkTreeDirs) -> Result<Vec<String>, Error> {
         let entries = self.status_at(place).await?.into_iter();
         Ok(entries
@@ -111,10 +111,10 @@ impl Repository {
             .collect())
     }
 
-    /// Every path that differs from HEAD, and whether git does not know it.
+    /// Returns every path that differs from HEAD, and whether it is untracked.
     ///
-    /// Submodules are compared by commit only: looking inside one would run git
-    /// there, with whatever configuration it has.
+    /// Submodules are compared by commit only: looking inside one would run git there with its own
+    /// configuration.
     async fn status_at(&self, place: &WorkTreeDirs) -> Result<Vec<(String, bool)>, Error> {
         self.refuse_commands(Some(place)).await?;
         let args = [
@@ -149,7 +149,7 @@ pub(super) async fn sync(dir: &Path) -> Result<(), Error> {
     synced.await.unwrap_or(Ok(()))
 }
 
-/// One file, or the names in one directory.
+/// Syncs one file, or the names in one directory.
 pub(super) fn sync_file(path: &Path) -> Result<(), Error> {
     let synced = File::open(path).and_then(|file| file.sync_all());
     synced.map_err(Error::file(path))

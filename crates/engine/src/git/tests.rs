@@ -1,4 +1,4 @@
-//! Real repositories, some of them laid out as traps.
+//! Tests on real repositories, some of them prepared as traps.
 
 mod checkouts;
 mod forms;
@@ -22,7 +22,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// A repository on `main` with two commits.
+    /// Creates a repository on `main` with two commits.
     pub(super) async fn new() -> Self {
         let dir = TempDir::new().unwrap();
         let repo = dir.path().join("repo");
@@ -58,12 +58,12 @@ impl Ground {
         let path = self.dir.path().join("trees").join(name);
         let branch = format!("countersign/{name}");
         self.repository
-            .worktree(&branch, &self.main().await, &path)
+            .ensure_worktree(&branch, &self.main().await, &path)
             .await
             .unwrap()
     }
 
-    /// A branch with one commit that writes one file.
+    /// Creates a branch with one commit that writes one file.
     pub(super) async fn change(&self, name: &str, path: &str, text: &str) -> Oid {
         let tree = self.worktree(name).await;
         write(&tree.path.join(path), text);
@@ -75,12 +75,12 @@ impl Ground {
         committed.commit.unwrap()
     }
 
-    /// Where planted commands leave their mark, if they ever run.
+    /// Returns the file that planted commands create if they ever run.
     fn evidence(&self) -> PathBuf {
         self.dir.path().join("evidence")
     }
 
-    /// A program that leaves a mark.
+    /// Creates a program that leaves a mark.
     fn evil(&self) -> String {
         let script = self.dir.path().join("evil");
         write(
@@ -100,7 +100,7 @@ fn tool() -> GitProgram {
     GitProgram {
         program: program.unwrap(),
         launcher: None,
-        abroad: Vec::new(),
+        network_env: Vec::new(),
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Git as a person or a builder runs it, discovery and all.
+/// Runs git as a user or a builder does, including discovery.
 fn git(dir: &Path, args: &[&str]) -> String {
     let output = attempt(dir, args);
     let said = String::from_utf8_lossy(&output.stdout)
@@ -184,7 +184,7 @@ async fn a_bare_repository_is_fine() {
     );
     let path = ground.dir.path().join("from-bare");
     let tree = repository
-        .worktree("w", &ground.main().await, &path)
+        .ensure_worktree("w", &ground.main().await, &path)
         .await
         .unwrap();
     assert!(tree.path.join("README").exists());
@@ -231,9 +231,9 @@ async fn the_dirty_list_has_changed_and_new_files() {
 #[tokio::test]
 async fn an_unfinished_merge_is_seen() {
     let ground = Ground::new().await;
-    assert_eq!(ground.repository.unfinished(), None);
+    assert_eq!(ground.repository.unfinished_operation(), None);
     write(&ground.repo().join(".git/MERGE_HEAD"), "x");
-    assert_eq!(ground.repository.unfinished(), Some("merge"));
+    assert_eq!(ground.repository.unfinished_operation(), Some("merge"));
 }
 
 #[tokio::test]
@@ -287,7 +287,11 @@ async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
     );
     let log = ground.repository.log(&base, &head, 10).await.unwrap();
     assert_eq!((log.len(), log[0].message.as_str()), (1, "t1"));
-    let people = ground.repository.people(&base, &head).await.unwrap();
+    let people = ground
+        .repository
+        .authors_and_committers(&base, &head)
+        .await
+        .unwrap();
     assert_eq!(
         people,
         [CommitPerson {

@@ -1,12 +1,13 @@
-//! Files that programs read by themselves: agent CLIs, shells, package managers, editors, language
-//! runtimes, git. A change must not configure whoever judges it, so a reviewer's checkout has the
-//! base's version of them.
+//! Files that programs read automatically: agent CLIs, shells, package managers, editors, language
+//! runtimes, git. A change must not configure its reviewer, so a reviewer's checkout has the base's
+//! version of them.
 //!
-//! Two rules. Names that are known, by the tool that reads them; and everything with a component
-//! that begins with a dot, because no list of names is complete. Names are compared by what they
-//! look like: without case, without invisible characters, with look-alike letters as the Latin ones.
+//! There are two rules: known names, by the tool that reads them; and every path with a component
+//! that begins with a dot, because no list of names is complete. Names are compared by their
+//! appearance: without case, without invisible characters, and with look-alike letters as the Latin
+//! ones.
 
-/// What each tool reads, wherever in the tree it is: a name, or the beginning of one (`x*`).
+/// Names that each tool reads anywhere in the tree: a name, or the beginning of one (`x*`).
 const BY_TOOL: &[(&str, &[&str])] = &[
     (
         "claude",
@@ -60,7 +61,7 @@ const BY_TOOL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files without a dot in front that other tools read by themselves.
+/// Files without a leading dot that other tools read automatically.
 const OTHER: &[&str] = &[
     "sitecustomize.py",
     "usercustomize.py",
@@ -76,25 +77,29 @@ const OTHER: &[&str] = &[
     "_netrc",
 ];
 
-/// Whether a path steers an agent that works in the tree: its instructions and its settings.
+/// Returns whether a path configures an agent that works in the tree: its instructions and its
+/// settings.
 pub fn is_agent_configuration(path: &str) -> bool {
-    let parts = parts(path);
-    let of_agent = |part: &str| {
+    let parts = normalized_components(path);
+    let is_agent_file = |part: &str| {
         let mut names = BY_TOOL.iter().flat_map(|(_, names)| names.iter());
-        names.any(|name| fits(name, part))
+        names.any(|name| name_matches(name, part))
     };
     let (first, second) = (parts.first(), parts.get(1));
-    let of_forge = first.is_some_and(|first| first == ".github")
+    let is_copilot_file = first.is_some_and(|first| first == ".github")
         && second.is_some_and(|second| FOR_COPILOT.contains(&second.as_str()));
-    let of_editor = first.is_some_and(|first| first == ".vscode")
+    let is_editor_file = first.is_some_and(|first| first == ".vscode")
         && second.is_some_and(|second| FOR_EDITOR.contains(&second.as_str()));
-    let of_review = matches!(parts.as_slice(), [name] if name == FOR_REVIEW);
-    of_forge || of_editor || of_review || parts.iter().any(|part| of_agent(part))
+    let is_review_file = matches!(parts.as_slice(), [name] if name == FOR_REVIEW);
+    is_copilot_file
+        || is_editor_file
+        || is_review_file
+        || parts.iter().any(|part| is_agent_file(part))
 }
 
-/// Instructions for reviewers, at the top only: deeper it is an ordinary document.
+/// Instructions for reviewers, at the top only; in a directory it is an ordinary document.
 const FOR_REVIEW: &str = "review.md";
-/// Below `.github`, from the top only.
+/// Entries below a top-level `.github`.
 const FOR_COPILOT: &[&str] = &[
     "copilot-instructions.md",
     "instructions",
@@ -105,35 +110,36 @@ const FOR_COPILOT: &[&str] = &[
     "hooks",
     "mcp.json",
 ];
-/// Below `.vscode`, from the top only.
+/// Entries below a top-level `.vscode`.
 const FOR_EDITOR: &[&str] = &["mcp.json", "settings.json", "tasks.json", "launch.json"];
 
-/// Whether some program may read the path by itself.
+/// Returns whether some program may read the path automatically.
 pub fn is_read_by_tools(path: &str) -> bool {
-    let parts = parts(path);
+    let parts = normalized_components(path);
     let dotted = parts.iter().any(|part| part.starts_with('.'));
-    let named = |part: &String| OTHER.iter().any(|name| fits(name, part));
-    dotted || parts.iter().any(named) || is_agent_configuration(path)
+    let is_listed = |part: &String| OTHER.iter().any(|name| name_matches(name, part));
+    dotted || parts.iter().any(is_listed) || is_agent_configuration(path)
 }
 
-fn fits(name: &str, part: &str) -> bool {
+fn name_matches(name: &str, part: &str) -> bool {
     match name.strip_suffix('*') {
         Some(start) => part.starts_with(start),
         None => part == name,
     }
 }
 
-fn parts(path: &str) -> Vec<String> {
-    path.split('/').map(looks_like).collect()
+fn normalized_components(path: &str) -> Vec<String> {
+    path.split('/').map(normalize_lookalikes).collect()
 }
 
-/// A component as it looks to a person, and as file systems that fold case or drop characters see it.
-fn looks_like(part: &str) -> String {
-    let letters = part.chars().filter(|c| !is_invisible(*c)).map(latin);
+/// Returns a component as it looks to a person, and to file systems that ignore case or drop
+/// characters.
+fn normalize_lookalikes(part: &str) -> String {
+    let letters = part.chars().filter(|c| !is_invisible(*c)).map(to_latin);
     let text: String = letters.flat_map(char::to_lowercase).collect();
-    // Combining marks are drawn over a letter that is there without them as well.
+    // Combining marks are drawn over a letter that also exists without them.
     let text: String = text.chars().filter(|c| !is_mark(*c)).collect();
-    // Some file systems drop these at the end; spaces in front are easily overlooked.
+    // Some file systems drop these at the end; leading spaces are easily overlooked.
     let text = text.trim().trim_end_matches(['.', ' ']);
     if text.is_empty() {
         part.to_owned()
@@ -170,7 +176,7 @@ fn is_mark(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{036F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
 }
 
-/// Letters of other scripts that look like these, in their order.
+/// Letters of other scripts that look like each Latin character.
 const ALIKE: &[(char, &str)] = &[
     ('.', "․。．｡﹒·・٠۰܁܂ꓸ"),
     ('-', "‐‑‒–—−﹣－"),
@@ -203,9 +209,10 @@ const ALIKE: &[(char, &str)] = &[
     ('z', "ᴢżźžΖ"),
 ];
 
-fn latin(c: char) -> char {
+/// Returns the Latin character that a character looks like, or the character itself.
+fn to_latin(c: char) -> char {
     match c {
-        // The wide forms and the mathematical ones.
+        // Fullwidth and mathematical forms.
         '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
         '\u{1D400}'..='\u{1D6A3}' => {
             let at = (u32::from(c) - 0x1D400) % 52;
@@ -215,8 +222,8 @@ fn latin(c: char) -> char {
         _ if c.is_ascii() => c,
         _ => {
             let mut rows = ALIKE.iter();
-            let found = rows.find(|(_, others)| others.contains(c));
-            found.map_or(c, |(plain, _)| *plain)
+            let row = rows.find(|(_, others)| others.contains(c));
+            row.map_or(c, |(plain, _)| *plain)
         }
     }
 }
@@ -226,11 +233,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::agent::known;
+    use crate::agent::registry;
 
     #[test]
     fn every_known_agent_has_a_list_of_its_own() {
-        for cli in known::ALL {
+        for cli in registry::ALL {
             assert!(
                 BY_TOOL.iter().any(|(tool, _)| *tool == cli.name),
                 "{}",

@@ -1,30 +1,34 @@
-//! Which tool a shell command runs last: that one's exit code is what we see.
+//! Finds the tool that a shell command runs last, because we see only its exit code.
 
 /// The tool at the end of a shell command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinterCommand<'a> {
-    /// Its name without a path, `eslint`; with its verb where that is the tool, `go vet`.
+    /// Name without a path, such as `eslint`, or with its verb if the verb is the tool, such as
+    /// `go vet`.
     pub tool: Option<&'a str>,
-    /// What follows the tool's name.
+    /// Words after the tool's name.
     pub arguments: Vec<&'a str>,
-    /// It is the only command: no pipe, no `;`, no `||`.
+    /// Whether it is the only command: no pipe, no `;`, no `||`.
     pub is_alone: bool,
 }
 
-/// Programs that run another one and hand on its exit code.
+/// Programs that run another one and pass on its exit code.
 const WRAPPERS: [&str; 24] = [
     "npx", "bunx", "pnpx", "uvx", "pnpm", "yarn", "npm", "bun", "bundle", "poetry", "uv", "pipx",
     "hatch", "pdm", "rye", "env", "exec", "time", "nice", "node", "php", "ruby", "python",
     "python3",
 ];
-/// What stands between a wrapper and the program.
+/// Words between a wrapper and the program.
 const WRAPPER_VERBS: [&str; 6] = ["exec", "dlx", "run", "x", "tool", "--"];
 
 impl<'a> LinterCommand<'a> {
     pub fn parse(command: &'a str) -> Self {
         let segments = segments(command);
         let is_alone = segments.len() == 1;
-        let words = segments.last().map(|last| words(last)).unwrap_or_default();
+        let words = segments
+            .last()
+            .map(|last| split_words(last))
+            .unwrap_or_default();
         let is_setting = |word: &&str| {
             word.split_once('=')
                 .is_some_and(|(name, _)| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
@@ -32,7 +36,7 @@ impl<'a> LinterCommand<'a> {
         let mut rest: Vec<&str> = words.into_iter().skip_while(is_setting).collect();
         let mut wrapped = false;
         while let Some(first) = rest.first().copied() {
-            let is_wrapper = WRAPPERS.contains(&base(first))
+            let is_wrapper = WRAPPERS.contains(&program_name(first))
                 || (wrapped && (WRAPPER_VERBS.contains(&first) || first.starts_with('-')))
                 || (wrapped && is_setting(&first));
             if !is_wrapper {
@@ -41,7 +45,7 @@ impl<'a> LinterCommand<'a> {
             wrapped = true;
             rest.remove(0);
         }
-        let name = rest.first().map(|first| base(first));
+        let name = rest.first().map(|first| program_name(first));
         let arguments: Vec<&str> = rest.get(1..).unwrap_or_default().to_vec();
         let verb = arguments
             .iter()
@@ -61,8 +65,8 @@ impl<'a> LinterCommand<'a> {
     }
 }
 
-/// The name of a program without its path and ending.
-fn base(word: &str) -> &str {
+/// Returns the name of a program without its path and ending.
+fn program_name(word: &str) -> &str {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
     [".js", ".cjs", ".mjs", ".phar", ".exe", ".cmd", ".py", ".sh"]
         .iter()
@@ -70,7 +74,7 @@ fn base(word: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// The simple commands of a shell command, in order.
+/// Splits a shell command into its simple commands, in order.
 fn segments(command: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let mut start = 0;
@@ -102,7 +106,7 @@ fn segments(command: &str) -> Vec<&str> {
     segments
 }
 
-fn words(segment: &str) -> Vec<&str> {
+fn split_words(segment: &str) -> Vec<&str> {
     segment
         .split_whitespace()
         .map(|word| word.trim_matches(['"', '\'']))

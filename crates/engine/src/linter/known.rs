@@ -1,25 +1,25 @@
-//! The exit codes of known linters, each as its own documentation has them.
+//! The exit codes of known linters, from their own documentation.
 
 use super::command::LinterCommand;
 
-/// What an exit code says about a run.
+/// Meaning of an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCodeMeaning {
-    /// It ran to its end. `is_certain` where the tool would have used another code for the
-    /// slightest finding.
+    /// The linter ran to its end. `is_certain` is set if the tool uses another code for any
+    /// finding.
     Clean { is_certain: bool },
-    /// It ran to its end and found something.
+    /// The linter ran to its end and found something.
     Findings,
-    /// It did not run, or not to its end.
+    /// The linter did not run, or not to its end.
     Broken,
 }
 
-/// The codes of one tool.
+/// Exit codes of some tools.
 struct LinterExitCodes {
     tools: &'static [&'static str],
-    /// Codes that say "something was found".
+    /// Codes that mean findings.
     findings: &'static [i32],
-    /// Code 0 says that nothing at all was found.
+    /// Whether code 0 means that there is no finding at all.
     zero_is_certain: bool,
 }
 
@@ -51,7 +51,7 @@ const TABLE: [LinterExitCodes; 19] = [
         &[1],
         true,
     ),
-    // 0 with warnings only.
+    // 0 also with warnings.
     codes(
         &[
             "eslint",
@@ -89,24 +89,24 @@ const TABLE: [LinterExitCodes; 19] = [
         &[1],
         true,
     ),
-    // 3 failed, 4 timed out, 5 no files, 6 no configuration, 7 errors were logged.
+    // 3 failure, 4 timeout, 5 no files, 6 no configuration, 7 logged errors.
     codes(&["golangci-lint"], &[1], true),
-    // 2 unreadable files, 3 bad syntax of the call, 4 bad options.
+    // 2 unreadable files, 3 bad syntax of the command line, 4 bad options.
     codes(&["shellcheck"], &[1], true),
     codes(&["hadolint"], &[1], false),
     // Findings need --error; 2 and above are failures.
     codes(&["semgrep", "opengrep"], &[1], false),
     // 1: diagnostics, nothing written; 2: diagnostics, output written.
     codes(&["tsc", "vue-tsc"], &[1, 2], true),
-    // 1 fatal, 64 bad call, 78 bad configuration.
+    // 1 fatal, 64 bad command line, 78 bad configuration.
     codes(&["stylelint"], &[2], false),
     // 1 unexpected, 3 bad configuration.
     codes(&["detekt"], &[2], false),
-    // The code of a panic and of a failed compilation alike.
+    // 101 is the code of both a panic and a failed compilation.
     codes(&["clippy", "clippy-driver", "rustc"], &[101, 1], false),
-    // Documented as 1, and 2 from the driver.
+    // 1 according to the documentation, 2 from the driver.
     codes(&["go vet"], &[1, 2], true),
-    // -l and -d exit with 0; newer ones with 1 where there is a difference; 2 is a syntax error.
+    // -l and -d exit with 0, newer versions with 1 if there is a difference; 2 is a syntax error.
     codes(&["gofmt", "gofumpt", "goimports"], &[1], false),
     // 2 is a failure of its own.
     codes(&["prettier"], &[1], true),
@@ -122,36 +122,37 @@ const TABLE: [LinterExitCodes; 19] = [
     codes(&["ansible-lint"], &[2], false),
 ];
 
-/// Whether the exit codes of the command's tool are known.
+/// Returns whether the exit codes of the command's tool are known.
 pub fn is_known(command: &LinterCommand<'_>) -> bool {
     command
         .tool
-        .is_some_and(|tool| matches!(tool, "pylint" | "checkstyle") || row(tool).is_some())
+        .is_some_and(|tool| matches!(tool, "pylint" | "checkstyle") || find_tool(tool).is_some())
 }
 
-fn row(tool: &str) -> Option<&'static LinterExitCodes> {
+fn find_tool(tool: &str) -> Option<&'static LinterExitCodes> {
     TABLE.iter().find(|row| row.tools.contains(&tool))
 }
 
-/// What the exit code of a command says.
-pub fn meaning(command: &LinterCommand<'_>, code: i32) -> ExitCodeMeaning {
+/// Returns the meaning of a command's exit code.
+pub fn exit_code_meaning(command: &LinterCommand<'_>, code: i32) -> ExitCodeMeaning {
     let clean = |zero_is_certain: bool| ExitCodeMeaning::Clean {
-        is_certain: zero_is_certain && command.is_alone && !sets_its_codes(command),
+        is_certain: zero_is_certain && command.is_alone && !changes_exit_codes(command),
     };
     match command.tool {
-        // A bit field: 1 fatal, 2 error, 4 warning, 8 refactor, 16 convention, 32 bad call.
+        // A bit field: 1 fatal, 2 error, 4 warning, 8 refactor, 16 convention, 32 bad command line.
         Some("pylint") => match code {
             0 => clean(true),
             1..=31 if code & 1 == 0 => ExitCodeMeaning::Findings,
             _ => ExitCodeMeaning::Broken,
         },
-        // The number of errors; a bad call is negative, which the shell shows as 254 and 255.
+        // The number of errors; a bad command line is negative, which the shell shows as 254 or
+        // 255.
         Some("checkstyle") => match code {
             0 => clean(false),
             1..=125 => ExitCodeMeaning::Findings,
             _ => ExitCodeMeaning::Broken,
         },
-        tool => match (tool.and_then(row), code) {
+        tool => match (tool.and_then(find_tool), code) {
             (Some(row), 0) => clean(row.zero_is_certain),
             (Some(row), code) if row.findings.contains(&code) => ExitCodeMeaning::Findings,
             (None, 0) => clean(false),
@@ -161,9 +162,9 @@ pub fn meaning(command: &LinterCommand<'_>, code: i32) -> ExitCodeMeaning {
     }
 }
 
-/// Whether an option changes what the tool's exit codes mean: `--exit-zero`, `--fail-on`,
-/// `--issues-exit-code`, `--max-warnings`.
-fn sets_its_codes(command: &LinterCommand<'_>) -> bool {
+/// Returns whether an option changes the meaning of the tool's exit codes: `--exit-zero`,
+/// `--fail-on`, `--issues-exit-code`, `--max-warnings`.
+fn changes_exit_codes(command: &LinterCommand<'_>) -> bool {
     command.arguments.iter().any(|word| {
         word.starts_with('-')
             && ["exit", "fail", "max-warnings", "no-error", "quiet"]

@@ -1,22 +1,22 @@
-//! Tells whether a machine's report says that nothing was found. Only shapes that are known say so;
-//! JSON or XML of another kind says nothing, whatever the exit code.
+//! Decides whether a machine-readable report means that nothing was found. Only known shapes do;
+//! JSON or XML of another kind gives no answer, whatever the exit code.
 
 use serde_json::{Map, Value};
 
 /// The meaning of a linter's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinterReport {
-    /// It is no JSON and no XML.
+    /// The output is neither JSON nor XML.
     Text,
-    /// It is a known report, and states that there are no results and no failure.
+    /// The output is a known report without results and without a failure.
     Clean,
-    /// It is something else, or tells of results or of a failure.
+    /// The output is something else, or reports results or a failure.
     Unclear(&'static str),
 }
 
 const DEPTH_MAX: usize = 32;
-const UNKNOWN_SHAPE: &str = "printed a report of a kind that is not known";
-const COUNTS: &str = "printed a report that counts results and lists none";
+const UNKNOWN_SHAPE: &str = "printed a report of an unknown kind";
+const COUNTS: &str = "printed a report that counts results but lists none";
 const FAILED: &str = "reports that it did not run to its end";
 
 /// Judges a report in which no findings could be read.
@@ -29,7 +29,8 @@ pub fn judge(text: &str, tool: Option<&str>) -> LinterReport {
         return of_xml(text);
     }
     if let Ok(value) = serde_json::from_str::<Value>(text) {
-        // Of two fields with one name a plain reader keeps the last.
+        // A plain parser keeps the last of two fields with the same name, so the first may be
+        // hidden.
         return match of_json(&value, tool) {
             LinterReport::Clean if findings::repeats_a_key(text) => {
                 LinterReport::Unclear(UNKNOWN_SHAPE)
@@ -48,7 +49,7 @@ pub fn judge(text: &str, tool: Option<&str>) -> LinterReport {
     }
 }
 
-/// Whether a report, with findings or without, says of itself that it is not complete.
+/// Returns whether a report, with findings or without, states that it is incomplete.
 pub fn tells_of_failure(text: &str) -> bool {
     let text = text.trim();
     if text.starts_with("<?xml") || text.starts_with("<checkstyle") {
@@ -63,7 +64,7 @@ fn sarif_failed(report: &Value) -> bool {
         .iter()
         .flat_map(|run| list(&run["invocations"]))
         .any(|invocation| {
-            let noted = [
+            let has_error_note = [
                 "toolExecutionNotifications",
                 "toolConfigurationNotifications",
             ]
@@ -73,7 +74,7 @@ fn sarif_failed(report: &Value) -> bool {
             let code = invocation["exitCode"].as_i64().unwrap_or(0);
             let stopped = !invocation["exitSignalName"].is_null()
                 || !invocation["processStartFailureMessage"].is_null();
-            invocation["executionSuccessful"] == false || noted || stopped || code > 1
+            invocation["executionSuccessful"] == false || has_error_note || stopped || code > 1
         })
 }
 
@@ -88,7 +89,7 @@ fn of_json(value: &Value, tool: Option<&str>) -> LinterReport {
             }
         }
         Value::Object(object) if object.is_empty() => {
-            // These list what they found by the name of the file.
+            // These tools list results by file name, so no file means no results.
             if matches!(tool, Some("vale" | "markdownlint" | "markdownlint-cli2")) {
                 LinterReport::Clean
             } else {
@@ -166,10 +167,11 @@ fn folded(key: &str) -> String {
         .collect()
 }
 
-/// A list of results that is there and empty, or holds files without any.
+/// Returns whether the field is a list of results that is empty, or contains only files without
+/// results.
 fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool {
     let name = folded(key);
-    // A list of the tool's own errors alone says nothing about the code.
+    // A list of the tool's own errors alone gives no answer about the code.
     if !LISTS.contains(&name.as_str()) || (name == "errors" && beside.len() == 1) {
         return false;
     }
@@ -180,21 +182,21 @@ fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool 
         Value::Object(fields) => {
             fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
         }
-        // One linter writes no list at all where it has nothing to list.
+        // One linter writes null instead of an empty list.
         Value::Null => key == "Issues" && beside.contains_key("Report"),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
-/// A file of a report with an empty list of its own.
+/// Returns whether the item is a file with an empty list of results.
 fn is_clean_file(item: &Value) -> bool {
     let Value::Object(file) = item else {
         return false;
     };
-    let named = ["filePath", "source", "path", "file", "filename", "name"]
+    let has_name = ["filePath", "source", "path", "file", "filename", "name"]
         .iter()
         .any(|key| file.get(*key).is_some_and(Value::is_string));
-    let empty = [
+    let has_empty_list = [
         "messages",
         "warnings",
         "offenses",
@@ -209,10 +211,10 @@ fn is_clean_file(item: &Value) -> bool {
             .and_then(Value::as_array)
             .is_some_and(Vec::is_empty)
     });
-    named && empty && trouble(item, "", 0).is_none()
+    has_name && has_empty_list && trouble(item, "", 0).is_none()
 }
 
-/// Finds what in a report contradicts "nothing was found".
+/// Finds a part of a report that contradicts "nothing was found".
 fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     if depth > DEPTH_MAX {
         return Some(UNKNOWN_SHAPE);
@@ -259,7 +261,7 @@ fn trouble(value: &Value, key: &str, depth: usize) -> Option<&'static str> {
     }
 }
 
-/// Reads a flag: "success" must be true, "error" must not.
+/// Judges a flag: "success" must be true, "error" must be false.
 fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let good = matches!(
@@ -295,7 +297,7 @@ fn of_flag(name: &str, yes: bool) -> Option<&'static str> {
     ((good && !yes) || (bad && yes)).then_some(FAILED)
 }
 
-/// Reads a number: a count of problems must be zero; a count of files or rules may be any.
+/// Judges a number: a count of problems must be zero; a count of files or rules may be anything.
 fn of_count(name: &str, number: &serde_json::Number) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let counted = has(&[
@@ -384,11 +386,11 @@ fn of_word(name: &str, text: &str) -> Option<&'static str> {
     (states && !word.is_empty() && !GOOD.contains(&word.as_str())).then_some(FAILED)
 }
 
-/// JSON lines: a compiler's messages with its end, or one clean report a line.
+/// Judges JSON lines: a compiler's messages up to its end, or one clean report per line.
 fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
     let reason = |line: &Value| line["reason"].as_str().map(str::to_owned);
     if lines.iter().all(|line| reason(line).is_some()) {
-        let known = lines.iter().all(|line| {
+        let all_known = lines.iter().all(|line| {
             matches!(
                 reason(line).as_deref(),
                 Some(
@@ -402,7 +404,7 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
         let ended = lines.last().is_some_and(|last| {
             reason(last).as_deref() == Some("build-finished") && last["success"] == true
         });
-        return if known && ended {
+        return if all_known && ended {
             LinterReport::Clean
         } else {
             LinterReport::Unclear(UNKNOWN_SHAPE)
@@ -415,7 +417,7 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
     unclear.unwrap_or(LinterReport::Clean)
 }
 
-/// The reports of a few tools, by their outermost element and by what a result is in them.
+/// Known XML reports: their root element, and the elements that are results.
 const XML: [(&str, &[&str]); 8] = [
     ("checkstyle", &["error", "exception"]),
     ("pmd", &["violation", "error", "configerror"]),
@@ -471,18 +473,18 @@ fn of_xml(text: &str) -> LinterReport {
     }
     for part in std::iter::once(root).chain(elements) {
         let tag = part.split('>').next().unwrap_or_default();
-        let found = results.contains(&name_of(part).to_lowercase().as_str());
-        let counted = ["failures", "errors", "failed", "error", "warnings"]
+        let is_result = results.contains(&name_of(part).to_lowercase().as_str());
+        let counts_results = ["failures", "errors", "failed", "error", "warnings"]
             .iter()
             .any(|name| counts(tag, name));
-        if found || counted {
+        if is_result || counts_results {
             return LinterReport::Unclear(COUNTS);
         }
     }
     LinterReport::Clean
 }
 
-/// Whether an attribute holds anything but nothing.
+/// Returns whether the attribute has a value other than zero, empty or false.
 fn counts(tag: &str, name: &str) -> bool {
     tag.split_whitespace().any(|word| {
         word.split_once('=').is_some_and(|(key, value)| {

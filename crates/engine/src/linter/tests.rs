@@ -16,12 +16,12 @@ fn run<'a>(command: &'a str, exit: ProcessExit, stdout: &'a str) -> LinterRun<'a
 }
 
 fn count(command: &str, code: i32, stdout: &str) -> Option<usize> {
-    findings_of(&run(command, ProcessExit::Code(code), stdout))
+    read_linter_run(&run(command, ProcessExit::Code(code), stdout))
         .ok()
         .map(|review| review.findings.len())
 }
 
-/// Every known linter with the codes that stand for findings.
+/// Every known linter with its exit codes for findings.
 const LINTERS: [(&str, &[i32]); 24] = [
     ("eslint .", &[1]),
     ("ruff check .", &[1]),
@@ -56,7 +56,7 @@ fn only_a_code_that_stands_for_findings_lets_them_count() {
             let counts = code == 0 || findings.contains(&code);
             let wanted = counts.then_some(1);
             assert_eq!(count(command, code, FINDING), wanted, "{command} {code}");
-            // Without a readable finding, only 0 is an answer.
+            // Without a readable finding, only code 0 is an answer.
             let silent = (code == 0).then_some(0);
             assert_eq!(count(command, code, ""), silent, "{command} {code}");
             assert_eq!(count(command, code, "[]"), silent, "{command} {code}");
@@ -84,7 +84,7 @@ fn what_was_stopped_is_no_answer() {
     ]);
     for exit in exits {
         for stdout in ["", FINDING, "[]", "All checks passed!"] {
-            let why = findings_of(&run("ruff check .", exit, stdout)).unwrap_err();
+            let why = read_linter_run(&run("ruff check .", exit, stdout)).unwrap_err();
             assert!(
                 why.contains("lint") && why.contains(&exit.to_string()),
                 "{why}"
@@ -95,12 +95,12 @@ fn what_was_stopped_is_no_answer() {
         exit: None,
         ..run("ruff", ProcessExit::Code(0), "")
     };
-    assert!(findings_of(&not_started).is_err());
+    assert!(read_linter_run(&not_started).is_err());
     let cut = LinterRun {
         cut: true,
         ..run("ruff", ProcessExit::Code(1), FINDING)
     };
-    assert!(findings_of(&cut).is_err());
+    assert!(read_linter_run(&cut).is_err());
 }
 
 #[test]
@@ -135,12 +135,12 @@ fn an_exit_code_of_zero_with_words_that_cannot_be_read_is_no_answer() {
     );
     let failed = r#"{"version":"2.1.0","runs":[{"invocations":[{"executionSuccessful":false}],"results":[]}]}"#;
     assert_eq!(count("my-lint", 0, failed), None);
-    // A failure behind a pipe or `|| true` leaves only standard error.
+    // A failure behind a pipe or `|| true` leaves only stderr.
     let hidden = LinterRun {
         output: "error: cannot find the configuration\n",
         ..run("my-lint || true", ProcessExit::Code(0), "")
     };
-    assert!(findings_of(&hidden).is_err());
+    assert!(read_linter_run(&hidden).is_err());
 }
 
 #[test]
@@ -182,18 +182,18 @@ fn notes_on_standard_error_do_not_hide_a_report() {
             "[{\"filePath\":\"/w/a.js\",\"messages\":[{\"severity\":2,\"message\":\"Bad\",\"line\":3}]}]\n",
         )
     };
-    let review = findings_of(&noisy).unwrap();
+    let review = read_linter_run(&noisy).unwrap();
     assert_eq!(review.findings[0].file.as_deref(), Some("a.js"));
-    // Compilers print their findings there.
+    // Compilers print their findings on stderr.
     let text = "warning: unused variable: `x`\n --> src/main.rs:2:9\n  |\n2 |     let x = 1;\n";
     let clippy = LinterRun {
         output: text,
         ..run("cargo clippy", ProcessExit::Code(0), "")
     };
-    assert_eq!(findings_of(&clippy).unwrap().findings.len(), 1);
+    assert_eq!(read_linter_run(&clippy).unwrap().findings.len(), 1);
 }
 
-/// Machine output that is no report of "nothing found", with an exit code of 0.
+/// Machine-readable output with exit code 0 that does not mean "nothing found".
 const UNCLEAR: &[&str] = &[
     r#"{"verdict":"request_changes"}"#,
     r#"{"verdict":"reject","summary":"data loss"}"#,
@@ -249,7 +249,7 @@ const UNCLEAR: &[&str] = &[
     "{\"reason\":\"compiler-artifact\"}\n{\"reason\":\"build-finished\",\"success\":false}\n",
 ];
 
-/// Reports of tools that found nothing.
+/// Reports of tools without findings.
 const CLEAN: &[&str] = &[
     "[]",
     r#"{"results": [], "errors": []}"#,
@@ -288,7 +288,7 @@ fn only_a_known_report_that_states_nothing_found_is_clean() {
     }
 }
 
-/// A clean report with one more field that tells of a failure or of results is clean no more.
+// A clean report with one more field that reports a failure or results is no longer clean.
 #[test]
 fn one_field_more_takes_a_clean_report_back() {
     let fields = [

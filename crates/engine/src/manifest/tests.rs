@@ -1,4 +1,4 @@
-//! Tamperings that `git status` does not show, and honest reading that is none.
+//! Tests changes that `git status` does not show, and read commands that change nothing.
 #![expect(clippy::disallowed_methods, reason = "git as a reviewer runs it")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -95,9 +95,9 @@ fn eight_tamperings_that_git_status_does_not_show() {
     let status = || git(root, &["status", "--porcelain", "--ignore-submodules=none"]);
     let clean = status();
     for (path, tamper) in tamperings {
-        let before = take(root).unwrap();
+        let before = take_manifest(root).unwrap();
         tamper();
-        let changes = diff(&before, &take(root).unwrap());
+        let changes = diff(&before, &take_manifest(root).unwrap());
         assert!(
             changes.iter().any(|change| change.path == Path::new(path)),
             "{path}: {changes:?}"
@@ -111,10 +111,10 @@ fn the_same_size_and_time_do_not_hide_other_content() {
     let dir = checkout();
     let file = dir.path().join("src/lib.rs");
     old_time(&file);
-    let before = take(dir.path()).unwrap();
+    let before = take_manifest(dir.path()).unwrap();
     write(dir.path(), "src/lib.rs", "fn b() {}\n");
     old_time(&file);
-    let changes = diff(&before, &take(dir.path()).unwrap());
+    let changes = diff(&before, &take_manifest(dir.path()).unwrap());
     assert_eq!(
         changes,
         [ManifestChange {
@@ -128,13 +128,13 @@ fn the_same_size_and_time_do_not_hide_other_content() {
 fn every_kind_of_change_has_its_word() {
     let dir = checkout();
     let root = dir.path();
-    let before = take(root).unwrap();
+    let before = take_manifest(root).unwrap();
     fs::remove_file(root.join(".gitignore")).unwrap();
     fs::set_permissions(root.join("tool.sh"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::remove_file(root.join("src/lib.rs")).unwrap();
     fs::create_dir(root.join("src/lib.rs")).unwrap();
     write(root, "zz", "new");
-    let changes = diff(&before, &take(root).unwrap());
+    let changes = diff(&before, &take_manifest(root).unwrap());
     let words: Vec<_> = changes
         .iter()
         .map(|c| (c.path.to_str().unwrap(), c.what))
@@ -151,7 +151,7 @@ fn every_kind_of_change_has_its_word() {
 #[test]
 fn honest_reading_changes_nothing() {
     let dir = checkout();
-    let before = take(dir.path()).unwrap();
+    let before = take_manifest(dir.path()).unwrap();
     for args in [
         &["status"][..],
         &["log"],
@@ -160,7 +160,7 @@ fn honest_reading_changes_nothing() {
     ] {
         git(dir.path(), args);
     }
-    let after = take(dir.path()).unwrap();
+    let after = take_manifest(dir.path()).unwrap();
     assert_eq!(diff(&before, &after), []);
     assert_eq!(before.digest(), after.digest());
 }
@@ -175,6 +175,6 @@ fn ten_thousand_files_are_taken() {
         }
         fs::write(path, number.to_string()).unwrap();
     }
-    let manifest = take(dir.path()).unwrap();
+    let manifest = take_manifest(dir.path()).unwrap();
     assert_eq!(manifest.len(), 10_100);
 }

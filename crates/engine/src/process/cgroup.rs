@@ -1,9 +1,10 @@
-//! A control group of its own for one run, where the machine lets us make one.
+//! Creates a control group for one run, if the machine allows it.
 //!
-//! Version 2 only. The group lies beside ours, in a directory that was delegated to us (systemd does
-//! that for every user session) and that hands the memory controller down. The kernel then counts
-//! all memory, whoever holds it, and refuses more. Where any step is refused there is no group, and
-//! the watcher's own count is the bound; it runs in either case.
+//! Only version 2 is supported. The group is a sibling of ours, in a directory that is delegated
+//! to us (systemd does that for every user session) and that enables the memory controller for its
+//! children. The kernel then counts all memory of the run and refuses more. If any step fails, the
+//! run has no group, and the count of the supervisor is the only bound; that count runs in both
+//! cases.
 
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, unlinkat};
 
-/// Where version 2 is mounted: alone, or beside version 1.
+/// Mount points of version 2: alone, or together with version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const PREFIX: &str = "countersign-";
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
@@ -24,45 +25,47 @@ const REMOVE_PAUSE: Timespec = Timespec {
     tv_nsec: 10_000_000,
 };
 
-/// What the kernel bounds for the whole group.
+/// Limits that the kernel enforces for the whole group.
 #[derive(Clone, Copy, Debug)]
 pub struct CgroupLimits {
     pub memory_bytes: u64,
     pub processes: u64,
 }
 
-/// We are in the group until [`Group::leave`], so that whoever is forked meanwhile is born in it.
+/// A control group. We are in it until [`Cgroup::leave`], so that children forked before that
+/// start in it.
 #[derive(Debug)]
 pub struct Cgroup {
     name: String,
-    /// Opened before anything is separated: afterwards their names lead elsewhere.
+    /// The directories are opened before the mounts are separated: afterwards their paths resolve
+    /// to something else.
     parent: OwnedFd,
     dir: OwnedFd,
     back: OwnedFd,
 }
 
 impl Cgroup {
-    /// Makes the group and enters it; none where the machine does not allow that.
+    /// Creates the group and enters it. Returns nothing if the machine does not allow that.
     pub fn enter(limits: CgroupLimits) -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         MOUNTS
             .iter()
-            .find_map(|mount| Self::beside(Path::new(mount), path, limits))
+            .find_map(|mount| Self::create_beside(Path::new(mount), path, limits))
     }
 
-    fn beside(mount: &Path, own: &str, limits: CgroupLimits) -> Option<Self> {
+    fn create_beside(mount: &Path, own: &str, limits: CgroupLimits) -> Option<Self> {
         let ours = mount.join(own);
         let parent = if own.is_empty() {
             ours.as_path()
         } else {
             ours.parent()?
         };
-        let handed_down = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
-        if !handed_down.split_whitespace().any(|name| name == "memory") {
+        let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
+        if !controllers.split_whitespace().any(|name| name == "memory") {
             return None;
         }
-        sweep(parent);
+        remove_abandoned(parent);
         let name = format!("{PREFIX}{}", std::process::id());
         let write = OFlags::WRONLY | OFlags::CLOEXEC;
         let back = open(ours.join("cgroup.procs"), write, Mode::empty()).ok()?;
@@ -75,16 +78,16 @@ impl Cgroup {
             back,
         });
         let group = group.ok()?;
-        if group.limit(limits).is_err() || group.write("cgroup.procs", "0").is_err() {
-            group.end();
+        if group.apply_limits(limits).is_err() || group.write("cgroup.procs", "0").is_err() {
+            group.kill_and_remove();
             return None;
         }
         Some(group)
     }
 
-    fn limit(&self, limits: CgroupLimits) -> io::Result<()> {
+    fn apply_limits(&self, limits: CgroupLimits) -> io::Result<()> {
         self.write("memory.max", &limits.memory_bytes.to_string())?;
-        // Not every kernel has these, and the bound holds without them.
+        // Not every kernel has these two files, and the memory bound holds without them.
         let _ = self.write("memory.swap.max", "0");
         let _ = self.write("pids.max", &limits.processes.saturating_add(8).to_string());
         Ok(())
@@ -97,17 +100,18 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Goes back to where we were; what was forked meanwhile stays.
+    /// Moves us back to our former group; children that were forked in the meantime stay.
     pub fn leave(&self) -> io::Result<()> {
         rustix::io::write(&self.back, b"0")?;
         Ok(())
     }
 
-    /// Ends whoever is left in the group and removes it.
-    pub fn end(&self) {
-        // Where we could not go back, nobody may be killed: we would be among them.
+    /// Kills all processes that are left in the group and removes it.
+    pub fn kill_and_remove(&self) {
+        // If we could not leave, we must not kill the group: we would be among the killed.
         if self.leave().is_ok() {
-            // Kernels before 5.14 have no such file; the tree of the run is ended in another way too.
+            // Kernels before 5.14 have no such file; the process tree of the run is also ended in
+            // another way.
             let _ = self.write("cgroup.kill", "1");
         }
         let events = openat(&self.dir, "cgroup.events", OFlags::CLOEXEC, Mode::empty());
@@ -116,11 +120,11 @@ impl Cgroup {
                 unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR),
                 &events,
             ) {
-                // The kernel tells when the last of them has gone.
+                // The kernel signals on this file when the last process has gone.
                 (Err(rustix::io::Errno::BUSY), Ok(events)) => {
-                    let mut news = [PollFd::new(events, PollFlags::PRI)];
-                    // Where waiting fails, the next try is made at once; their number is bounded.
-                    let _ = poll(&mut news, Some(&REMOVE_PAUSE));
+                    let mut changes = [PollFd::new(events, PollFlags::PRI)];
+                    // If waiting fails, the next attempt follows at once; their number is bounded.
+                    let _ = poll(&mut changes, Some(&REMOVE_PAUSE));
                 }
                 _ => return,
             }
@@ -128,12 +132,12 @@ impl Cgroup {
     }
 }
 
-/// Groups whose watcher was killed before it could remove them. One with somebody in it stays.
-fn sweep(parent: &Path) {
+/// Removes groups whose supervisor was killed before it could remove them.
+fn remove_abandoned(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
     for entry in ours.take(SWEPT_MAX) {
-        // A group in use cannot be removed, and is to stay.
+        // The kernel refuses to remove a group with processes, which is what we want.
         let _ = fs::remove_dir(entry.path());
     }
 }
@@ -147,7 +151,7 @@ mod tests {
         processes: 10,
     };
 
-    /// A directory that looks like the kernel's, as far as names go.
+    /// Creates a directory with the names of a cgroup mount.
     fn mount(controllers: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let ours = dir.path().join("app.slice/ours.scope");
@@ -162,20 +166,21 @@ mod tests {
     fn without_the_memory_controller_there_is_no_group_and_nothing_is_left() {
         for controllers in ["", "cpu pids\n", "memory_recursiveprot\n"] {
             let dir = mount(controllers);
-            assert!(Cgroup::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
+            assert!(Cgroup::create_beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
             assert_eq!(
                 fs::read_dir(dir.path().join("app.slice")).unwrap().count(),
                 2
             );
         }
-        assert!(Cgroup::beside(Path::new("/nonexistent"), "a/b", LIMITS).is_none());
+        assert!(Cgroup::create_beside(Path::new("/nonexistent"), "a/b", LIMITS).is_none());
     }
 
-    /// The kernel fills a new group with its files; a plain directory is left as it cannot be used.
+    // The kernel fills a new group with its files; a plain directory has none, so limiting it
+    // fails.
     #[test]
     fn a_group_that_cannot_be_limited_is_removed_again() {
         let dir = mount("cpu memory pids\n");
-        assert!(Cgroup::beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
+        assert!(Cgroup::create_beside(dir.path(), "app.slice/ours.scope", LIMITS).is_none());
         let left = fs::read_dir(dir.path().join("app.slice")).unwrap().count();
         assert_eq!(left, 2);
     }

@@ -1,9 +1,9 @@
-//! How much a run has put on the disk, looked at from outside while it goes on and once more at
-//! its end. What was there before it began is not its own.
+//! Measures the disk use of a run from outside, while it runs and once more at its end. Files from
+//! before the run do not count.
 //!
-//! It counts blocks and names below the run's directories, follows no link, and stops counting
-//! where the answer is clear. A tree that is too deep for a path is too much. What it may not open
-//! it cannot count: the bound on the disk's free space, in the sandbox, holds for that too.
+//! It counts blocks and names below the run's directories, follows no link, and stops as soon as
+//! the quota is exceeded. A tree that is too deep for a path counts as exceeded. It cannot count
+//! directories that it may not open; the sandbox's floor for the disk's free space covers those.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,29 +13,29 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long after a look the next one comes at the earliest.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looking takes at most this part of the time: one of so many.
-const SHARE: u32 = 20;
+/// Shortest pause between two measurements.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause is at least this many times as long as the measurement, which limits its cost.
+const MEASURE_TIME_SHARE: u32 = 20;
 const BLOCK_BYTES: u64 = 512;
 
-/// What one run may add below its directories.
+/// Limit on what one run may add below its directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskQuota {
     pub dirs: Vec<PathBuf>,
     pub bytes_max: u64,
-    /// Files, directories and links.
+    /// Maximum number of files, directories and links.
     pub files_max: u64,
 }
 
-/// What lies there.
+/// Blocks and names below a set of directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DiskUsage {
     pub bytes: u64,
     pub files: u64,
 }
 
-/// An allotment and what was there before the run.
+/// A quota and the usage before the run.
 #[derive(Debug)]
 pub(super) struct DiskMonitor {
     allotment: DiskQuota,
@@ -43,24 +43,24 @@ pub(super) struct DiskMonitor {
 }
 
 impl DiskMonitor {
-    pub async fn begin(allotment: DiskQuota) -> Self {
-        let dirs = outermost(&allotment.dirs);
+    pub async fn start(allotment: DiskQuota) -> Self {
+        let dirs = outermost_dirs(&allotment.dirs);
         let allotment = DiskQuota { dirs, ..allotment };
         let no_end = DiskUsage {
             bytes: u64::MAX,
             files: u64::MAX,
         };
-        let before = look(&allotment.dirs, no_end).await;
+        let before = measure(&allotment.dirs, no_end).await;
         Self { allotment, before }
     }
 
-    /// What the run has added, if that is too much.
-    pub async fn over(&self) -> Option<DiskUsage> {
+    /// Returns the additions of the run if they exceed the quota.
+    pub async fn excess(&self) -> Option<DiskUsage> {
         let most = DiskUsage {
             bytes: self.before.bytes.saturating_add(self.allotment.bytes_max),
             files: self.before.files.saturating_add(self.allotment.files_max),
         };
-        let now = look(&self.allotment.dirs, most).await;
+        let now = measure(&self.allotment.dirs, most).await;
         let added = DiskUsage {
             bytes: now.bytes.saturating_sub(self.before.bytes),
             files: now.files.saturating_sub(self.before.files),
@@ -68,63 +68,64 @@ impl DiskMonitor {
         (now.bytes > most.bytes || now.files > most.files).then_some(added)
     }
 
-    /// Completes when the run has added too much.
-    pub async fn overrun(&self) -> DiskUsage {
-        let mut pause = LOOK_EVERY;
+    /// Completes when the run has exceeded its quota.
+    pub async fn wait_for_excess(&self) -> DiskUsage {
+        let mut pause = MEASURE_INTERVAL;
         loop {
             sleep(pause).await;
             let began = Instant::now();
-            if let Some(added) = self.over().await {
+            if let Some(added) = self.excess().await {
                 return added;
             }
-            pause = LOOK_EVERY.max(began.elapsed() * SHARE);
+            pause = MEASURE_INTERVAL.max(began.elapsed() * MEASURE_TIME_SHARE);
         }
     }
 }
 
-async fn look(dirs: &[PathBuf], most: DiskUsage) -> DiskUsage {
+async fn measure(dirs: &[PathBuf], most: DiskUsage) -> DiskUsage {
     let dirs = dirs.to_vec();
-    let looked = tokio::task::spawn_blocking(move || count(dirs, most)).await;
-    looked.unwrap_or_default()
+    let counted = tokio::task::spawn_blocking(move || count_usage(dirs, most)).await;
+    counted.unwrap_or_default()
 }
 
-/// Counts until everything is counted, or more than `most` is.
-fn count(mut dirs: Vec<PathBuf>, most: DiskUsage) -> DiskUsage {
-    let mut taken = DiskUsage::default();
+/// Counts everything below the directories, or stops once it has more than `most`.
+fn count_usage(mut dirs: Vec<PathBuf>, most: DiskUsage) -> DiskUsage {
+    let mut usage = DiskUsage::default();
     while let Some(dir) = dirs.pop() {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
-            // Deeper than the kernel takes a path: nothing there could be counted, so it is over.
+            // The path is longer than the kernel accepts, so nothing below can be counted: treat
+            // it as exceeded.
             Err(error) if error.kind() == ErrorKind::InvalidFilename => {
-                taken.files = most.files.saturating_add(1);
-                return taken;
+                usage.files = most.files.saturating_add(1);
+                return usage;
             }
             Err(_) => continue,
         };
         for entry in entries.flatten() {
             let Ok(meta) = entry.metadata() else { continue };
-            taken.files += 1;
-            taken.bytes += meta.blocks() * BLOCK_BYTES;
-            if taken.bytes > most.bytes || taken.files > most.files {
-                return taken;
+            usage.files += 1;
+            usage.bytes += meta.blocks() * BLOCK_BYTES;
+            if usage.bytes > most.bytes || usage.files > most.files {
+                return usage;
             }
             if meta.is_dir() {
                 dirs.push(entry.path());
             }
         }
     }
-    taken
+    usage
 }
 
-/// Without those that lie in another.
-fn outermost(dirs: &[PathBuf]) -> Vec<PathBuf> {
+/// Removes directories that are below another one, so that nothing is counted twice.
+fn outermost_dirs(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let inside = |dir: &Path, other: &Path| dir != other && dir.starts_with(other);
-    let mut found: Vec<PathBuf> = dirs.to_vec();
-    found.sort();
-    found.dedup();
-    let all = found.clone();
-    found.retain(|dir| !all.iter().any(|other| inside(dir, other)));
-    found
+    let mut outer: Vec<PathBuf> = dirs.to_vec();
+    outer.sort();
+    outer.dedup();
+    let all = outer.clone();
+    outer.retain(|dir| !all.iter().any(|other| inside(dir, other)));
+    outer
 }
 
 #[cfg(test)]
@@ -146,11 +147,11 @@ mod tests {
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         fs::write(dir.path().join("a/b/file"), vec![1; 100_000]).unwrap();
         std::os::unix::fs::symlink("/", dir.path().join("root")).unwrap();
-        let dirs = outermost(&[dir.path().join("a"), dir.path().to_owned()]);
+        let dirs = outermost_dirs(&[dir.path().join("a"), dir.path().to_owned()]);
         assert_eq!(dirs, [dir.path()]);
-        let taken = count(dirs, no_end());
-        assert_eq!(taken.files, 4);
-        assert!((100_000..200_000).contains(&taken.bytes), "{taken:?}");
+        let usage = count_usage(dirs, no_end());
+        assert_eq!(usage.files, 4);
+        assert!((100_000..200_000).contains(&usage.bytes), "{usage:?}");
     }
 
     #[test]
@@ -170,14 +171,14 @@ mod tests {
             fs::create_dir(&here).unwrap();
             levels += 1;
         }
-        assert_eq!(count(vec![dir.path().to_owned()], most).files, levels);
-        // One step further, from inside, since the whole path is too long.
+        assert_eq!(count_usage(vec![dir.path().to_owned()], most).files, levels);
+        // Go on from an open directory, since the whole path is too long for one call.
         let mut last = open(&here, OFlags::DIRECTORY, Mode::empty()).unwrap();
         for _ in 0..3 {
             mkdirat(&last, &name, Mode::RWXU).unwrap();
             last = openat(&last, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
         }
-        assert_eq!(count(vec![dir.path().to_owned()], most).files, 1001);
+        assert_eq!(count_usage(vec![dir.path().to_owned()], most).files, 1001);
         drop(last);
         crate::git::remove_tree(&dir.path().join(&name)).unwrap();
     }
@@ -187,16 +188,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str| fs::write(dir.path().join(name), "x").unwrap();
         (0..100).for_each(|n| put(&format!("before-{n}")));
-        let gauge = DiskMonitor::begin(DiskQuota {
+        let gauge = DiskMonitor::start(DiskQuota {
             dirs: vec![dir.path().to_owned()],
             bytes_max: 1 << 30,
             files_max: 10,
         })
         .await;
-        assert_eq!(gauge.over().await, None);
+        assert_eq!(gauge.excess().await, None);
         (0..10).for_each(|n| put(&format!("new-{n}")));
-        assert_eq!(gauge.over().await, None);
+        assert_eq!(gauge.excess().await, None);
         put("one-too-many");
-        assert_eq!(gauge.over().await.map(|added| added.files), Some(11));
+        assert_eq!(gauge.excess().await.map(|added| added.files), Some(11));
     }
 }

@@ -1,6 +1,6 @@
-//! The one fork without an exec, and the one place with unsafe code. The two ends of a sandbox are
-//! the same program; to load it a second time for the inner one took longer than all that is done
-//! in there. It refuses to fork where there is another thread.
+//! The only fork without an exec, and the only unsafe code. The outer and the inner process of a
+//! sandbox are the same program; loading it a second time for the inner one took longer than all
+//! its work. It refuses to fork if there is another thread.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,19 @@ use std::io;
 use nix::unistd::ForkResult;
 use rustix::process::Pid;
 
-/// Two of us go on from here: the number of the other one for the parent, nothing for the child.
+/// Forks this process. The parent gets the child's pid, the child gets nothing.
 #[expect(
     unsafe_code,
-    reason = "fork: of a process with one thread, the child may do whatever the parent might"
+    reason = "fork: in a process with one thread, the child may do anything that the parent may"
 )]
 pub(super) fn fork() -> io::Result<Option<Pid>> {
     let threads = fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {
         return Err(io::Error::other(format!(
-            "{threads} threads cannot be forked"
+            "a process with {threads} threads cannot be forked"
         )));
     }
-    // SAFETY: this thread is the only one, so that no lock can be held by one that is not copied.
+    // SAFETY: this thread is the only one, so no lock is held by a thread that the child lacks.
     Ok(match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Pid::from_raw(child.as_raw()),
         ForkResult::Child => None,

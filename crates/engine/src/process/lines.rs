@@ -1,25 +1,25 @@
-//! Bytes into lines, and into the transcript.
+//! Splits output into lines and writes the transcript.
 //!
-//! Memory stays bounded whatever comes in: a line longer than the limit is
-//! handed on in pieces, and the transcript stops growing at its cap.
+//! Memory stays bounded for any input: a line longer than the limit is passed on in pieces, and
+//! the transcript stops growing at its cap.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::private;
+use crate::private_files;
 use crate::redact::Redactor;
 
-/// Cuts a byte stream at newlines, and at `limit` where there are none.
-/// Secrets are taken out before anybody sees a piece.
+/// Cuts a byte stream at newlines, or at `limit` if a line is longer. Secrets are removed before a
+/// piece is passed on.
 pub(super) struct Splitter {
     kept: Vec<u8>,
     limit: usize,
     redactor: Redactor,
 }
 
-/// A piece with its line end, if it has one, still on.
+/// A piece of output that still has its line end, if it had one.
 pub(super) struct LinePiece<'a> {
     pub raw: &'a [u8],
     pub whole: bool,
@@ -34,9 +34,9 @@ impl Splitter {
         }
     }
 
-    /// For both streams of a program with this environment.
+    /// Returns the splitters for both streams of a program with this environment.
     pub fn pair(limit: usize, env: &[(OsString, OsString)]) -> [Self; 2] {
-        let redactor = Redactor::of_environment(env);
+        let redactor = Redactor::for_environment(env);
         [redactor.clone(), redactor].map(|redactor| Self::new(limit, redactor))
     }
 
@@ -47,7 +47,7 @@ impl Splitter {
             if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
                 self.kept.extend_from_slice(&window[..=end]);
                 emit(LinePiece {
-                    raw: &self.redactor.bytes(&self.kept),
+                    raw: &self.redactor.redact_bytes(&self.kept),
                     whole: true,
                 });
                 self.kept.clear();
@@ -62,11 +62,11 @@ impl Splitter {
         }
     }
 
-    /// What is left at the end of the stream.
+    /// Emits the rest at the end of the stream.
     pub fn finish(&mut self, emit: impl FnOnce(LinePiece<'_>)) {
         if !self.kept.is_empty() {
             emit(LinePiece {
-                raw: &self.redactor.bytes(&self.kept),
+                raw: &self.redactor.redact_bytes(&self.kept),
                 whole: true,
             });
             self.kept.clear();
@@ -74,21 +74,21 @@ impl Splitter {
     }
 
     fn cut(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
-        let mut kept = self.redactor.bytes(&self.kept).into_owned();
-        // A secret may have begun at the end: that much waits for what follows.
-        let back = self.redactor.longest().min(kept.len() / 2);
-        let end = kept.len() - back;
-        let end = end - unfinished_character(&kept[..end]);
+        let mut pending = self.redactor.redact_bytes(&self.kept).into_owned();
+        // The piece may end within a secret: keep that many bytes until more have been read.
+        let back = self.redactor.longest_secret().min(pending.len() / 2);
+        let end = pending.len() - back;
+        let end = end - unfinished_character(&pending[..end]);
         emit(LinePiece {
-            raw: &kept[..end],
+            raw: &pending[..end],
             whole: false,
         });
-        kept.drain(..end);
-        self.kept = kept;
+        pending.drain(..end);
+        self.kept = pending;
     }
 }
 
-/// How many bytes at the end are the beginning of a character that goes on.
+/// Returns the number of bytes at the end that belong to an incomplete character.
 fn unfinished_character(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     for (back, &byte) in tail.iter().rev().enumerate() {
@@ -105,8 +105,8 @@ fn unfinished_character(bytes: &[u8]) -> usize {
     0
 }
 
-/// Text that every reader and every database takes.
-pub(super) fn text(raw: &[u8]) -> String {
+/// Converts a line to text that every reader and every database accepts.
+pub(super) fn to_text(raw: &[u8]) -> String {
     let line = raw.strip_suffix(b"\n").unwrap_or(raw);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
@@ -117,7 +117,7 @@ pub(super) fn text(raw: &[u8]) -> String {
     }
 }
 
-/// A file that takes bytes up to its cap. A failing disk does not fail the run.
+/// The transcript, which takes bytes up to its cap. A failing disk does not fail the run.
 pub(super) struct TranscriptFile {
     file: Option<File>,
     room: u64,
@@ -128,10 +128,10 @@ pub(super) struct TranscriptFile {
 impl TranscriptFile {
     pub fn create(path: &Path, cap: u64) -> std::io::Result<Self> {
         if let Some(parent) = path.parent() {
-            private::make_dir(parent)?;
+            private_files::make_dir(parent)?;
         }
         Ok(Self {
-            file: Some(private::create(path)?),
+            file: Some(private_files::create(path)?),
             room: cap,
             cut: false,
             error: None,
@@ -166,7 +166,7 @@ mod tests {
     fn pieces(limit: usize, chunks: &[&[u8]]) -> Vec<(String, bool)> {
         let mut splitter = Splitter::new(limit, Redactor::default());
         let mut seen = Vec::new();
-        let mut take = |piece: LinePiece<'_>| seen.push((text(piece.raw), piece.whole));
+        let mut take = |piece: LinePiece<'_>| seen.push((to_text(piece.raw), piece.whole));
         for chunk in chunks {
             splitter.push(chunk, &mut take);
         }
@@ -206,7 +206,7 @@ mod tests {
         );
         for limit in [200, 256, 331, 400, 1000] {
             for chunk in [1, 7, 64, 1000] {
-                let mut splitter = Splitter::new(limit, Redactor::of_environment(&env));
+                let mut splitter = Splitter::new(limit, Redactor::for_environment(&env));
                 let mut seen = Vec::new();
                 let mut take = |piece: LinePiece<'_>| seen.extend_from_slice(piece.raw);
                 for part in text.as_bytes().chunks(chunk) {

@@ -1,8 +1,8 @@
-//! How much memory a run holds, whatever holds it: its processes, shared memory that no process
-//! maps, files in memory, socket buffers.
+//! Measures the memory of a run: its processes, shared memory that no process maps, files in
+//! memory, and socket buffers.
 //!
-//! A control group would count all of that; where there is none, this adds it up from `/proc`.
-//! Shared memory that is both mapped and open counts twice: the sum is a bound, not an account.
+//! A control group would count all of that; without one, this module adds it up from `/proc`.
+//! Shared memory that is both mapped and open counts twice: the sum is an upper bound.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,17 +10,17 @@ use std::os::unix::fs::MetadataExt;
 
 use super::tree::ProcessIdentity;
 
-/// A process with less shared memory than this is not asked how much of it is its own share: that
-/// walks its page tables.
+/// The proportional share is read only for processes with at least this much shared memory,
+/// because the kernel walks the page tables for it.
 const SHARED_WORTH_ASKING: u64 = 1 << 20;
-/// Twice the usual `net.core.wmem_max`, which is what the kernel lets one socket hold.
+/// Twice the usual `net.core.wmem_max`: the most that the kernel lets one socket hold.
 const SOCKET_BYTES: u64 = 416 << 10;
-/// Files in memory that a sandbox mounts for its run.
+/// Mount points of the tmpfs file systems that a sandbox mounts for its run.
 const MEMORY_MOUNTS: [&str; 4] = ["tmp", "run", "var/tmp", "dev/shm"];
 const BLOCK_BYTES: u64 = 512;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// Adds up what these processes hold, each object once.
+/// Adds up the memory of these processes, each object once.
 pub(super) fn held_bytes(processes: &[ProcessIdentity], own_mounts: bool) -> u64 {
     let mut objects = OpenMemory::default();
     let mut bytes = 0_u64;
@@ -34,13 +34,13 @@ pub(super) fn held_bytes(processes: &[ProcessIdentity], own_mounts: bool) -> u64
     bytes.saturating_add(objects.bytes)
 }
 
-/// Free memory of the machine, as the kernel estimates it.
+/// Returns the kernel's estimate of the machine's available memory.
 pub(super) fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     kib_field(&text, "MemAvailable:")
 }
 
-/// Anonymous memory, and the process's share of what it maps together with others.
+/// Returns the process's anonymous memory plus its share of the shared memory it maps.
 fn own_bytes(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let anonymous = kib_field(&status, "RssAnon:").unwrap_or(0);
@@ -49,7 +49,7 @@ fn own_bytes(pid: i32) -> u64 {
         return anonymous;
     }
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    // Where it may not be read, the whole counts.
+    // Without permission to read it, all shared memory counts.
     anonymous + kib_field(&rollup, "Pss_Shmem:").unwrap_or(shared)
 }
 
@@ -59,7 +59,7 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// What is open without being mapped.
+/// Memory that processes hold through open file descriptors, without mapping it.
 #[derive(Default)]
 struct OpenMemory {
     seen: HashSet<(u64, u64)>,
@@ -82,7 +82,7 @@ impl OpenMemory {
                     self.bytes = self.bytes.saturating_add(SOCKET_BYTES);
                 }
             } else if target.starts_with("/memfd:") || target.ends_with(" (deleted)") {
-                // Other deleted files lie on a disk or in a mount that is counted by itself.
+                // Other deleted files are on a disk, or in a mount that is counted separately.
                 let Ok(meta) = fs::metadata(&path) else {
                     continue;
                 };
@@ -95,13 +95,13 @@ impl OpenMemory {
     }
 }
 
-/// Shared anonymous memory and System V segments, by the names that the kernel gives them.
+/// Recognises shared anonymous memory and System V segments by the kernel's names for them.
 fn is_nameless_memory(target: &str) -> bool {
     target.starts_with("/dev/zero") || target.starts_with("/SYSV")
 }
 
-/// What lies in the file systems in memory that the run has for itself, as any of its processes
-/// sees them: we stand outside and may have another root.
+/// Returns the bytes in the run's own tmpfs mounts. They are read through the root of one of its
+/// processes, because ours may be a different one.
 fn in_memory_mounts(processes: &[ProcessIdentity]) -> u64 {
     let roots = processes
         .iter()
@@ -110,18 +110,18 @@ fn in_memory_mounts(processes: &[ProcessIdentity]) -> u64 {
     let Some(root) = readable.next() else {
         return 0;
     };
-    let mut seen = HashSet::new();
+    let mut counted = HashSet::new();
     let mut bytes = 0_u64;
     for name in MEMORY_MOUNTS {
         let path = format!("{root}/{name}");
-        let (Ok(meta), Ok(kind), Ok(space)) = (
+        let (Ok(meta), Ok(filesystem), Ok(space)) = (
             fs::metadata(&path),
             rustix::fs::statfs(&path),
             rustix::fs::statvfs(&path),
         ) else {
             continue;
         };
-        if u64::try_from(kind.f_type) == Ok(TMPFS_MAGIC) && seen.insert(meta.dev()) {
+        if u64::try_from(filesystem.f_type) == Ok(TMPFS_MAGIC) && counted.insert(meta.dev()) {
             let used = space.f_blocks.saturating_sub(space.f_bfree);
             bytes = bytes.saturating_add(used.saturating_mul(space.f_frsize));
         }
@@ -144,7 +144,7 @@ mod tests {
         file.write_all(&vec![1; 64 << 20]).unwrap();
         let twice = file.try_clone().unwrap();
         let grown = held_bytes(&[us], false).saturating_sub(before);
-        // Other tests of this process take and free memory meanwhile.
+        // Other tests in this process allocate and free memory at the same time.
         assert!((56 << 20..120 << 20).contains(&grown), "{grown}");
         drop((file, twice));
     }

@@ -1,4 +1,5 @@
-//! Our own short commands: started, fed, read to a cap, and over.
+//! Runs our own short commands: writes their input, reads their output up to a cap, and waits for
+//! their end.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use super::run::exit_of;
 use super::spawn::{KnownChild, SpawnRecipe, spawn};
 use super::{Error, Launcher, ProcessExit};
 use crate::log::LogErr;
-use crate::private;
+use crate::private_files;
 
 /// One short command.
 #[derive(Clone, Debug)]
@@ -24,9 +25,9 @@ pub struct ShortCommand {
     pub cwd: PathBuf,
     pub stdin: Vec<u8>,
     pub wall: Duration,
-    /// Kept of stdout and of stderr, each; the rest is read and dropped.
+    /// Maximum bytes of stdout and of stderr, each; the rest is read and dropped.
     pub output_bytes: usize,
-    /// Where stdout goes instead, whole; nothing of it is then kept in memory.
+    /// File that gets all of stdout; `CommandOutput::stdout` is then empty.
     pub stdout_file: Option<PathBuf>,
     pub launcher: Option<Launcher>,
 }
@@ -39,21 +40,21 @@ pub struct CommandOutput {
     pub cut: bool,
 }
 
-/// Kills the group when the caller goes away or the time is up.
+/// Kills the process group if the future is dropped or the time limit is reached.
 struct KillGroupOnDrop(Option<Pid>);
 
 impl Drop for KillGroupOnDrop {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may have ended in this instant.
+            // The group may have ended in this instant.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Runs the command to its end or its limit. The whole group is killed if it
-/// does not end, or if the returned future is dropped.
-pub async fn output(call: &ShortCommand) -> Result<CommandOutput, Error> {
+/// Runs the command to its end or its time limit. The whole process group is killed at the limit,
+/// or if the returned future is dropped.
+pub async fn run_short_command(call: &ShortCommand) -> Result<CommandOutput, Error> {
     let program = call.program.display();
     let span = debug_span!("process", %program, pid = field::Empty, exit = field::Empty);
     Box::pin(read_output(call)).instrument(span).await
@@ -76,19 +77,19 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     };
     let mut command = recipe.command();
     if let Some(path) = &call.stdout_file {
-        let file = private::create(path).map_err(|source| Error::File {
+        let file = private_files::create(path).map_err(|source| Error::File {
             path: path.clone(),
             source,
         })?;
         command.stdout(file);
     }
-    let mut known = spawn(command).await.map_err(|source| Error::Spawn {
+    let mut spawned = spawn(command).await.map_err(|source| Error::Spawn {
         program: program(),
         source,
     })?;
-    Span::current().record("pid", known.pid);
-    let mut group = KillGroupOnDrop(Pid::from_raw(known.pid));
-    let finished = tokio::time::timeout(call.wall, converse(&mut known, call)).await;
+    Span::current().record("pid", spawned.pid);
+    let mut group = KillGroupOnDrop(Pid::from_raw(spawned.pid));
+    let finished = tokio::time::timeout(call.wall, feed_and_read(&mut spawned, call)).await;
     let (exit, stdout, stderr) = match finished {
         Ok(Ok((status, stdout, stderr))) => {
             group.0 = None;
@@ -102,7 +103,7 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
         }
         Err(_) => {
             drop(group);
-            let reaped = known.child.wait().await;
+            let reaped = spawned.child.wait().await;
             reaped.log_err("reap a command that was killed at its time limit");
             (
                 ProcessExit::WallLimit,
@@ -122,24 +123,26 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     })
 }
 
-async fn converse(
-    known: &mut KnownChild,
+async fn feed_and_read(
+    spawned: &mut KnownChild,
     call: &ShortCommand,
 ) -> std::io::Result<(ExitStatus, CappedBytes, CappedBytes)> {
     let (stdin, stdout, stderr) = (
-        known.child.stdin.take(),
-        known.child.stdout.take(),
-        known.child.stderr.take(),
+        spawned.child.stdin.take(),
+        spawned.child.stdout.take(),
+        spawned.child.stderr.take(),
     );
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A command that does not want its input says so by closing it.
+            // A command may close its input without reading it; that is no error.
             let _ = stdin.write_all(&call.stdin).await;
         }
     };
     let cap = call.output_bytes;
-    let ((), stdout, stderr) = tokio::join!(feed, keep(stdout, cap), keep(stderr, cap));
-    Ok((known.child.wait().await?, stdout?, stderr?))
+    // All three at once: a command that blocks on a full pipe would otherwise never end.
+    let ((), stdout, stderr) =
+        tokio::join!(feed, read_capped(stdout, cap), read_capped(stderr, cap));
+    Ok((spawned.child.wait().await?, stdout?, stderr?))
 }
 
 #[derive(Default)]
@@ -148,19 +151,22 @@ struct CappedBytes {
     cut: bool,
 }
 
-async fn keep(source: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<CappedBytes> {
-    let mut kept = CappedBytes::default();
+async fn read_capped(
+    source: Option<impl AsyncRead + Unpin>,
+    cap: usize,
+) -> std::io::Result<CappedBytes> {
+    let mut capped = CappedBytes::default();
     let Some(mut source) = source else {
-        return Ok(kept);
+        return Ok(capped);
     };
     let mut chunk = vec![0; 64 << 10];
     loop {
         let count = source.read(&mut chunk).await?;
         if count == 0 {
-            return Ok(kept);
+            return Ok(capped);
         }
-        let fits = count.min(cap - kept.bytes.len());
-        kept.bytes.extend_from_slice(&chunk[..fits]);
-        kept.cut |= fits < count;
+        let fits = count.min(cap - capped.bytes.len());
+        capped.bytes.extend_from_slice(&chunk[..fits]);
+        capped.cut |= fits < count;
     }
 }

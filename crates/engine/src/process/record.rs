@@ -1,9 +1,8 @@
-//! A small file per live run, so that the next Countersign finds what a killed
-//! one had started.
+//! Keeps a small file per live run, so that the next Countersign finds the processes of a killed
+//! one.
 //!
-//! It is there before the child is: a child that was forked in the instant we
-//! were killed is found by its mark. Nothing is synced to disk, because after a
-//! power cut there is nothing to find.
+//! The file is written before the fork: if we are killed right after the fork, the child is found
+//! by its mark. Nothing is synced to disk, because after a power cut no process is left to find.
 
 use std::fs;
 use std::io;
@@ -12,14 +11,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{ProcessIdentity, ProcessTree, new_mark, place};
+use super::tree::{ProcessIdentity, ProcessTree, boot_and_pid_namespace, new_mark};
 use super::{Error, RunId};
 use crate::log::removed;
-use crate::private;
+use crate::private_files;
 
 const TERM_GRACE: Duration = Duration::from_millis(500);
-/// How a record is called while it is being written.
-const HALF: &str = "half";
+/// File name ending of a record that is being written.
+const TEMP_SUFFIX: &str = "half";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,12 +28,12 @@ struct LiveRunEntry {
     owner: ProcessIdentity,
     mark: String,
     leader: Option<ProcessIdentity>,
-    /// Who belongs to it although nothing but their parents says so.
+    /// Processes that belong to the run only through their parents, not by group or mark.
     #[serde(default)]
     strays: Vec<ProcessIdentity>,
 }
 
-/// The record of a run that goes on.
+/// The record file of a live run.
 #[derive(Debug)]
 pub(super) struct LiveRunRecord {
     path: PathBuf,
@@ -42,10 +41,11 @@ pub(super) struct LiveRunRecord {
 }
 
 impl LiveRunRecord {
-    pub fn begin(data_dir: &Path, run_id: &RunId) -> Result<Self, Error> {
-        let path = runs(data_dir).join(format!("{run_id}.json"));
+    pub fn create(data_dir: &Path, run_id: &RunId) -> Result<Self, Error> {
+        let path = runs_dir(data_dir).join(format!("{run_id}.json"));
         let Some(owner) = ProcessIdentity::ourselves() else {
-            let source = io::Error::other("/proc is not mounted, so runs cannot be told apart");
+            let source =
+                io::Error::other("/proc is not mounted, so processes cannot be identified");
             return Err(Error::File {
                 path: "/proc/self/stat".into(),
                 source,
@@ -54,7 +54,7 @@ impl LiveRunRecord {
         let mark = new_mark(run_id.as_str(), owner);
         let entry = LiveRunEntry {
             run: run_id.to_string(),
-            place: place(),
+            place: boot_and_pid_namespace(),
             owner,
             mark,
             leader: None,
@@ -69,13 +69,13 @@ impl LiveRunRecord {
         &self.entry.mark
     }
 
-    pub fn started(&mut self, leader: Option<ProcessIdentity>) -> Result<(), Error> {
+    pub fn set_leader(&mut self, leader: Option<ProcessIdentity>) -> Result<(), Error> {
         self.entry.leader = leader;
         self.write()
     }
 
-    /// Written only where it is news.
-    pub fn knows(&mut self, strays: Vec<ProcessIdentity>) -> Result<(), Error> {
+    /// Records the strays; writes the file only if they have changed.
+    pub fn set_strays(&mut self, strays: Vec<ProcessIdentity>) -> Result<(), Error> {
         if self.entry.strays == strays {
             return Ok(());
         }
@@ -84,30 +84,33 @@ impl LiveRunRecord {
     }
 
     pub fn remove(&self) {
-        // A record that stays is found by the next sweep, which finds nobody.
+        // If this fails, the next sweep finds the record without live processes and removes it.
         removed(&self.path, fs::remove_file(&self.path));
     }
 
     fn write(&self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.entry).unwrap_or_default();
-        // Named after its writer, so that a killed one's can be told from one that is being written.
+        // The name has the writer's identity, so that a sweep removes the half-written file only
+        // if its writer is dead.
         let ProcessIdentity { pid, start } = self.entry.owner;
-        let half = self.path.with_extension(format!("{pid}.{start}.{HALF}"));
-        let written = private::make_dir(self.path.parent().unwrap_or(Path::new(".")))
-            .and_then(|()| private::write(&half, text))
+        let half = self
+            .path
+            .with_extension(format!("{pid}.{start}.{TEMP_SUFFIX}"));
+        let result = private_files::make_dir(self.path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| private_files::write(&half, text))
             .and_then(|()| fs::rename(&half, &self.path));
-        written.map_err(|source| Error::File {
+        result.map_err(|source| Error::File {
             path: self.path.clone(),
             source,
         })
     }
 }
 
-fn runs(data_dir: &Path) -> PathBuf {
+fn runs_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("runs")
 }
 
-/// What a sweep found of one earlier run.
+/// Result of a sweep for one earlier run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweptRun {
     pub run: String,
@@ -115,81 +118,84 @@ pub struct SweptRun {
     pub left: usize,
 }
 
-/// Ends what an earlier, killed Countersign had started from this data directory.
+/// Ends the processes that an earlier, killed Countersign started from this data directory.
 ///
-/// By recorded identity and mark only. A run whose owner lives is not touched; a
-/// record that cannot be read is left where it is, because its owner is unknown.
-pub async fn sweep(data_dir: &Path) -> Result<Vec<SweptRun>, Error> {
-    end_where(data_dir, |entry| !entry.owner.is_alive()).await
+/// It goes by recorded identity and mark only. It does not touch a run whose owner is alive. It
+/// keeps a record that it cannot read, because the owner is unknown.
+pub async fn end_orphaned_runs(data_dir: &Path) -> Result<Vec<SweptRun>, Error> {
+    end_runs_where(data_dir, |entry| !entry.owner.is_alive()).await
 }
 
-/// Ends the runs whose ids the caller names, although their owner may live: a
-/// worker that lost its lease while it was stopped must not go on through its child.
+/// Ends the runs that the caller selects by id, even if their owner is alive: a worker that lost
+/// its lease while it was stopped must not continue through its child.
 pub async fn end_runs(
     data_dir: &Path,
-    named: impl Fn(&str) -> bool + Send + Sync,
+    selects: impl Fn(&str) -> bool + Send + Sync,
 ) -> Result<Vec<SweptRun>, Error> {
-    end_where(data_dir, |entry| named(&entry.run)).await
+    end_runs_where(data_dir, |entry| selects(&entry.run)).await
 }
 
-async fn end_where(
+async fn end_runs_where(
     data_dir: &Path,
-    wanted: impl Fn(&LiveRunEntry) -> bool + Send,
+    selects: impl Fn(&LiveRunEntry) -> bool + Send,
 ) -> Result<Vec<SweptRun>, Error> {
-    let dir = runs(data_dir);
+    let dir = runs_dir(data_dir);
     let files = match fs::read_dir(&dir) {
         Ok(files) => files,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(Error::File { path: dir, source }),
     };
-    let here = place();
+    let here = boot_and_pid_namespace();
     let (boot, _) = here.split_once(' ').unwrap_or((&here, ""));
     let mut swept = Vec::new();
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
-        if writer_of_half(&path).is_some_and(|writer| !writer.is_alive()) {
+        if writer_of_temp_record(&path).is_some_and(|writer| !writer.is_alive()) {
             removed(&path, fs::remove_file(&path));
             continue;
         }
-        if is_cut_off(&path) {
+        if is_truncated_record(&path) {
             removed(&path, fs::remove_file(&path));
             continue;
         }
-        let Some(entry) = read(&path) else { continue };
+        let Some(entry) = read_record(&path) else {
+            continue;
+        };
+        // Processes of an earlier boot are gone, and their pids now belong to others.
         if !entry.place.starts_with(boot) {
             removed(&path, fs::remove_file(&path));
-        } else if entry.place == here && wanted(&entry) {
-            let mut family = ProcessTree::of(&entry.mark, entry.leader);
-            family.strays = entry.strays;
-            let cleared = family.end(TERM_GRACE).await;
-            if cleared.left == 0 {
+        } else if entry.place == here && selects(&entry) {
+            let mut tree = ProcessTree::of(&entry.mark, entry.leader);
+            tree.strays = entry.strays;
+            let summary = tree.terminate(TERM_GRACE).await;
+            if summary.left == 0 {
                 removed(&path, fs::remove_file(&path));
             }
             swept.push(SweptRun {
                 run: entry.run,
-                ended: cleared.ended,
-                left: cleared.left,
+                ended: summary.ended,
+                left: summary.left,
             });
         }
     }
     Ok(swept)
 }
 
-/// A record gets its name when it is written, so that only a power cut leaves one without content;
-/// nobody whom it could name has survived that.
-fn is_cut_off(path: &Path) -> bool {
+/// Returns whether the record is empty. A record gets its name after it was written, so only a
+/// power cut leaves an empty one, and no process survives that.
+fn is_truncated_record(path: &Path) -> bool {
     let is_record = path.extension().is_some_and(|ending| ending == "json");
     is_record && fs::read(path).is_ok_and(|text| text.iter().all(|&byte| byte == 0))
 }
 
-fn writer_of_half(path: &Path) -> Option<ProcessIdentity> {
-    let name = path.file_name()?.to_str()?.strip_suffix(HALF)?;
+fn writer_of_temp_record(path: &Path) -> Option<ProcessIdentity> {
+    let name = path.file_name()?.to_str()?.strip_suffix(TEMP_SUFFIX)?;
     let mut parts = name.trim_end_matches('.').rsplit('.');
     let start = parts.next()?.parse().ok()?;
     let pid = parts.next()?.parse().ok()?;
     Some(ProcessIdentity { pid, start })
 }
 
-fn read(path: &Path) -> Option<LiveRunEntry> {
+fn read_record(path: &Path) -> Option<LiveRunEntry> {
     if path.extension()? != "json" {
         return None;
     }
@@ -203,12 +209,12 @@ mod tests {
     #[tokio::test]
     async fn a_record_that_a_power_cut_emptied_goes_and_an_unreadable_one_stays() {
         let data = tempfile::TempDir::new().unwrap();
-        let dir = runs(data.path());
+        let dir = runs_dir(data.path());
         fs::create_dir(&dir).unwrap();
         for (name, text) in [("a.json", ""), ("b.json", "\0\0"), ("c.json", "{\"run\":")] {
             fs::write(dir.join(name), text).unwrap();
         }
-        assert_eq!(sweep(data.path()).await.unwrap(), []);
+        assert_eq!(end_orphaned_runs(data.path()).await.unwrap(), []);
         let left: Vec<_> = fs::read_dir(&dir).unwrap().collect();
         assert_eq!(left.len(), 1);
         assert!(dir.join("c.json").exists());

@@ -1,5 +1,6 @@
-//! One watched run, from the record before its start to the last of its tree.
+//! Supervises one run, from the record before its start to the end of its last process.
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument, Span, field, info_span};
 
 use super::disk::{DiskMonitor, DiskUsage};
-use super::lines::{LinePiece, Splitter, TranscriptFile, text};
+use super::lines::{LinePiece, Splitter, TranscriptFile, to_text};
 use super::record::LiveRunRecord;
 use super::spawn::{KnownChild, SpawnRecipe, find_program, spawn};
+use super::stdin::StdinWriter;
 use super::tree::{ProcessIdentity, ProcessTree};
-use super::voice::StdinWriter;
 use super::{
     Error, Launcher, LineReaction, OutputLine, OutputStream, ProcessEnd, ProcessExit, ProcessHost,
     ProcessLimits, ProcessSpec, RUN_MARK, StopSignal,
@@ -22,14 +23,15 @@ use super::{
 use crate::sandbox::{self, NOT_CONFINED, Proof, Proxy, SandboxSpec};
 
 const CHUNK: usize = 64 << 10;
-/// How often we look who hides, where no namespace keeps a run together.
-const CENSUS_EVERY: Duration = Duration::from_secs(1);
-/// A leader that SIGKILL does not end hangs in the kernel; we do not hang with it.
+/// Interval of the search for stray processes, if no PID namespace holds the run together.
+const STRAY_SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest wait for a killed leader. If SIGKILL does not end it, it hangs in the kernel, and we
+/// must not hang with it.
 const REAP_MAX: Duration = Duration::from_secs(5);
 
 impl ProcessHost {
-    /// Runs a program to its end, whatever that end is. Every line is handed to
-    /// `on_line` as it comes. Dropping the future kills the tree at once.
+    /// Runs a program to its end and passes every line to `on_line` as it arrives. Dropping the
+    /// future kills the process tree at once.
     pub async fn run<R: Into<LineReaction>>(
         &self,
         spec: ProcessSpec,
@@ -37,7 +39,7 @@ impl ProcessHost {
         stop: StopSignal,
     ) -> Result<ProcessEnd, Error> {
         let program = spec.program.display();
-        // Arguments are left out: they may hold a brief, and an agent's credentials.
+        // The arguments are not logged: they may contain a brief and an agent's credentials.
         let span = info_span!("process", %program, pid = field::Empty, exit = field::Empty);
         let ended = Box::pin(self.run_watched(spec, on_line, stop));
         let ended = ended.instrument(span.clone()).await;
@@ -52,44 +54,39 @@ impl ProcessHost {
         mut stop: StopSignal,
     ) -> Result<ProcessEnd, Error> {
         let started = Instant::now();
-        let named = spec.program.to_string_lossy().into_owned();
+        let program_name = spec.program.to_string_lossy().into_owned();
         if !spec.cwd.is_dir() {
             return Err(Error::NoDirectory {
-                program: named,
+                program: program_name,
                 dir: spec.cwd,
             });
         }
-        let path = spec
-            .env
-            .iter()
-            .find(|(name, _)| name == "PATH")
-            .map(|(_, path)| path.clone());
-        let path = path.unwrap_or_default();
+        let path = search_path(&spec);
         let program = find_program(&spec.program, &path, &spec.cwd)?;
-        let mut confinement = spec.confinement;
+        let mut confinement = spec.sandbox;
         let mut proxy = open_proxy(confinement.as_mut())?;
         if let Some(confinement) = &mut confinement {
-            let needed = sandbox::program::needed(&program, &path);
+            let needed = sandbox::program::files_needed_by(&program, &path);
             confinement.read.extend(needed.read);
         }
-        let launcher = self.launcher_for(confinement.as_ref(), &named)?;
+        let launcher = self.launcher_for(confinement.as_ref(), &program_name)?;
         let path = spec.transcript.clone();
-        let spool = TranscriptFile::create(&spec.transcript, spec.limits.output_bytes)
+        let transcript = TranscriptFile::create(&spec.transcript, spec.limits.output_bytes)
             .map_err(|source| Error::File { path, source })?;
 
-        let gauge = match spec.allotment {
-            Some(allotment) => Some(DiskMonitor::begin(allotment).await),
+        let monitor = match spec.disk_quota {
+            Some(quota) => Some(DiskMonitor::start(quota).await),
             None => None,
         };
-        let mut held = LiveRunGuard::begin(self, &spec.run_id)?;
-        held.may_scatter = confinement
+        let mut guard = LiveRunGuard::start(self, &spec.run_id)?;
+        guard.may_scatter = confinement
             .as_ref()
             .is_none_or(SandboxSpec::is_without_namespaces);
         let mut env = spec.env;
         if let Some(proxy) = &mut proxy {
-            proxy.equip(&mut env);
+            proxy.set_proxy_variables(&mut env);
         }
-        env.push((RUN_MARK.into(), held.record.mark().into()));
+        env.push((RUN_MARK.into(), guard.record.mark().into()));
         let recipe = SpawnRecipe {
             program: &program,
             args: &spec.args,
@@ -99,60 +96,70 @@ impl ProcessHost {
         };
         let proxy = proxy.map(Proxy::start);
         let spawned = spawn(recipe.command()).await;
-        let mut known = spawned.map_err(|source| Error::Spawn {
-            program: named,
+        let mut spawned = spawned.map_err(|source| Error::Spawn {
+            program: program_name,
             source,
         })?;
-        held.started(known.pid)?;
-        Span::current().record("pid", known.pid);
+        guard.started(spawned.pid)?;
+        Span::current().record("pid", spawned.pid);
 
-        let voice = StdinWriter::new(&mut known, spec.stdin, spec.converses);
+        let stdin_writer = StdinWriter::new(&mut spawned, spec.stdin, spec.keeps_stdin_open);
         let on_line = |line| on_line(line).into();
         let splitters = Splitter::pair(spec.limits.line_bytes, &env);
-        let mut feeds = OutputPipes::new(&mut known, splitters, spool, voice, on_line);
-        let mut exit = watch(
-            &mut known,
-            &mut feeds,
-            &mut held,
+        let mut pipes =
+            OutputPipes::new(&mut spawned, splitters, transcript, stdin_writer, on_line);
+        let mut exit = watch_child(
+            &mut spawned,
+            &mut pipes,
+            &mut guard,
             &spec.limits,
-            gauge.as_ref(),
+            monitor.as_ref(),
             &mut stop,
             started,
         )
         .await;
         let until = Instant::now() + spec.limits.drain_grace;
-        while Instant::now() < until && timeout_at(until, feeds.next()).await == Ok(true) {}
-        feeds.finish();
-        feeds.voice.end();
+        while Instant::now() < until && timeout_at(until, pipes.read_next()).await == Ok(true) {}
+        pipes.finish();
+        pipes.stdin_writer.close();
         match (&confinement, exit) {
             (Some(confinement), ProcessExit::Code(code))
-                if code != i32::from(NOT_CONFINED) && confinement.ends_as_a_whole() =>
+                if code != i32::from(NOT_CONFINED) && confinement.ends_with_its_namespace() =>
             {
-                held.is_over();
+                guard.mark_over();
             }
-            _ => held.end(spec.limits.term_grace).await,
+            _ => guard.end(spec.limits.term_grace).await,
         }
-        if let (Some(gauge), ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed) =
-            (&gauge, exit)
-            && let Some(added) = gauge.over().await
+        if let (
+            Some(monitor),
+            ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed,
+        ) = (&monitor, exit)
+            && let Some(added) = monitor.excess().await
         {
-            exit = too_much(added);
+            exit = disk_limit_exit(added);
         }
-        let proof = proven(confinement.as_ref(), exit)?;
+        let proof = read_proof(confinement.as_ref(), exit)?;
         Ok(ProcessEnd {
             exit,
             wall: started.elapsed(),
-            stdout_bytes: feeds.out_bytes,
-            stderr_bytes: feeds.err_bytes,
-            lines: feeds.lines,
-            cut: feeds.spool.cut,
-            transcript_error: feeds.spool.error.take(),
-            swept: held.swept,
-            survivors: held.left,
+            stdout_bytes: pipes.out_bytes,
+            stderr_bytes: pipes.err_bytes,
+            lines: pipes.lines,
+            cut: pipes.transcript.cut,
+            transcript_error: pipes.transcript.error.take(),
+            swept: guard.swept,
+            survivors: guard.left,
             proof,
             refused_hosts: proxy.map(|proxy| proxy.refused()).unwrap_or_default(),
         })
     }
+}
+
+/// The PATH that the program runs with.
+fn search_path(spec: &ProcessSpec) -> OsString {
+    let mut variables = spec.env.iter();
+    let path = variables.find(|(name, _)| name == "PATH");
+    path.map(|(_, path)| path.clone()).unwrap_or_default()
 }
 
 impl ProcessHost {
@@ -160,13 +167,13 @@ impl ProcessHost {
     fn launcher_for(
         &self,
         confinement: Option<&SandboxSpec>,
-        named: &str,
+        program_name: &str,
     ) -> Result<Option<Launcher>, Error> {
         match (&self.launcher, confinement) {
             (Some(launcher), Some(confinement)) => {
-                Ok(Some(launcher.confining(&confinement.write()?)))
+                Ok(Some(launcher.with_sandbox(&confinement.write()?)))
             }
-            (None, Some(_)) => Err(Error::NoLauncher(named.to_owned())),
+            (None, Some(_)) => Err(Error::NoLauncher(program_name.to_owned())),
             (launcher, None) => Ok(launcher.clone()),
         }
     }
@@ -180,12 +187,12 @@ fn log_end(ended: &Result<ProcessEnd, Error>) {
             let wall_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
             tracing::info!(exit, wall_ms, swept = ended.swept, "process ended");
         }
-        // The caller passes it on: it is logged where it stops.
+        // The caller propagates the error; it is logged where it stops.
         Err(error) => tracing::debug!(%error, "process not run"),
     }
 }
 
-/// The way out of a run whose network is held to hosts.
+/// Opens the proxy of a run whose network is limited to a list of hosts.
 fn open_proxy(confinement: Option<&mut SandboxSpec>) -> Result<Option<Proxy>, Error> {
     let Some(confinement) = confinement else {
         return Ok(None);
@@ -194,97 +201,102 @@ fn open_proxy(confinement: Option<&mut SandboxSpec>) -> Result<Option<Proxy>, Er
     Proxy::open(confinement).map_err(|source| Error::File { path, source })
 }
 
-fn proven(confinement: Option<&SandboxSpec>, exit: ProcessExit) -> Result<Option<Proof>, Error> {
-    match confinement.map(SandboxSpec::proven) {
-        // Stopped before it could begin.
+fn read_proof(
+    confinement: Option<&SandboxSpec>,
+    exit: ProcessExit,
+) -> Result<Option<Proof>, Error> {
+    match confinement.map(SandboxSpec::read_proof) {
+        // It was stopped before it could begin.
         Some(Err(_)) if exit == ProcessExit::Cancelled => Ok(None),
-        // Where it could not confine itself it says so by this code; with any other it was ended
-        // before it could prove anything, and may be tried again.
+        // This code means that it could not confine itself. With any other exit it ended before it
+        // could prove anything, and may be retried.
         Some(Err(_)) if exit != ProcessExit::Code(NOT_CONFINED.into()) => {
             let exit = exit.to_string();
             Err(sandbox::Error::Killed { exit }.into())
         }
-        proven => Ok(proven.transpose()?),
+        result => Ok(result.transpose()?),
     }
 }
 
-/// Reads and waits until the leader has ended, by itself or by us.
-async fn watch(
-    known: &mut KnownChild,
-    feeds: &mut OutputPipes<impl FnMut(OutputLine) -> LineReaction + Send>,
-    held: &mut LiveRunGuard,
+/// Reads output until the leader has ended by itself, or ends it at a limit or stop.
+async fn watch_child(
+    spawned: &mut KnownChild,
+    pipes: &mut OutputPipes<impl FnMut(OutputLine) -> LineReaction + Send>,
+    guard: &mut LiveRunGuard,
     limits: &ProcessLimits,
-    gauge: Option<&DiskMonitor>,
+    monitor: Option<&DiskMonitor>,
     stop: &mut StopSignal,
     started: Instant,
 ) -> ProcessExit {
-    let wall = later(started, limits.wall);
-    let mut idle = later(started, limits.idle);
+    let wall = saturating_deadline(started, limits.wall);
+    let mut idle = saturating_deadline(started, limits.idle);
     let mut dismissed = None;
-    let mut census = later(started, CENSUS_EVERY);
+    let mut census = saturating_deadline(started, STRAY_SCAN_INTERVAL);
     let overrun = async {
-        match gauge {
-            Some(gauge) => gauge.overrun().await,
+        match monitor {
+            Some(monitor) => monitor.wait_for_excess().await,
             None => std::future::pending().await,
         }
     };
     tokio::pin!(overrun);
     let cause = loop {
-        if feeds.voice.over && dismissed.is_none() {
-            dismissed = Some(later(Instant::now(), limits.exit_grace));
+        if pipes.stdin_writer.over && dismissed.is_none() {
+            dismissed = Some(saturating_deadline(Instant::now(), limits.exit_grace));
         }
         tokio::select! {
+            // In this order, so that endless output cannot delay a stop or the wall limit.
             biased;
-            () = stop.asked() => break ProcessExit::Cancelled,
+            () = stop.requested() => break ProcessExit::Cancelled,
             () = sleep_until(wall) => break ProcessExit::WallLimit,
-            status = known.child.wait() => return status.map_or(ProcessExit::Code(-1), exit_of),
+            status = spawned.child.wait() => return status.map_or(ProcessExit::Code(-1), exit_of),
             () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break ProcessExit::Dismissed,
-            _ = feeds.next(), if feeds.open() => idle = later(Instant::now(), limits.idle),
+            _ = pipes.read_next(), if pipes.is_open() => idle = saturating_deadline(Instant::now(), limits.idle),
             () = sleep_until(idle) => break ProcessExit::IdleLimit,
-            added = &mut overrun => break too_much(added),
-            () = sleep_until(census), if held.may_scatter => {
-                held.take_census().await;
-                census = later(Instant::now(), CENSUS_EVERY);
+            added = &mut overrun => break disk_limit_exit(added),
+            () = sleep_until(census), if guard.may_scatter => {
+                guard.record_strays().await;
+                census = saturating_deadline(Instant::now(), STRAY_SCAN_INTERVAL);
             }
         }
     };
-    if feeds.voice.say_farewell() {
-        let until = later(Instant::now(), limits.term_grace);
+    if pipes.stdin_writer.write_farewell_and_close() {
+        let until = saturating_deadline(Instant::now(), limits.term_grace);
         loop {
             tokio::select! {
-                _ = known.child.wait() => break,
+                _ = spawned.child.wait() => break,
                 () = sleep_until(until) => break,
-                _ = feeds.next(), if feeds.open() => {}
+                _ = pipes.read_next(), if pipes.is_open() => {}
             }
         }
     }
-    // The pipes are read on while the tree is ended: a program that says goodbye
-    // into a full pipe would otherwise never get to its end.
+    // Keep reading the pipes while the tree is ended: a program that writes its last output into a
+    // full pipe would otherwise never exit.
     {
-        let ending = held.end(limits.term_grace);
+        let ending = guard.end(limits.term_grace);
         tokio::pin!(ending);
         loop {
             tokio::select! {
                 () = &mut ending => break,
-                _ = feeds.next(), if feeds.open() => {}
+                _ = pipes.read_next(), if pipes.is_open() => {}
             }
         }
     }
-    let reaped = timeout_at(Instant::now() + REAP_MAX, known.child.wait()).await;
+    let reaped = timeout_at(Instant::now() + REAP_MAX, spawned.child.wait()).await;
     if reaped.is_err() {
-        tracing::warn!("a killed process is still there: it hangs in the kernel");
+        tracing::warn!("a process did not end after SIGKILL; it hangs in the kernel");
     }
     cause
 }
 
-fn too_much(added: DiskUsage) -> ProcessExit {
+fn disk_limit_exit(added: DiskUsage) -> ProcessExit {
     ProcessExit::DiskLimit {
         bytes: added.bytes,
         files: added.files,
     }
 }
 
-fn later(from: Instant, by: Duration) -> Instant {
+/// Adds the durations; the cap keeps an unlimited duration from overflowing `Instant`.
+fn saturating_deadline(from: Instant, by: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     from + by.min(CENTURY)
 }
@@ -297,12 +309,12 @@ pub(super) fn exit_of(status: ExitStatus) -> ProcessExit {
     }
 }
 
-/// The record and the family of a run, which are let go together: on a dropped
-/// future too.
+/// The record and the process tree of a run. Dropping it, with a cancelled future for example,
+/// kills the tree and removes the record.
 struct LiveRunGuard {
     record: LiveRunRecord,
-    family: ProcessTree,
-    /// No PID namespace keeps them together.
+    tree: ProcessTree,
+    /// Whether no PID namespace holds the processes together.
     may_scatter: bool,
     swept: usize,
     left: usize,
@@ -310,13 +322,13 @@ struct LiveRunGuard {
 }
 
 impl LiveRunGuard {
-    fn begin(host: &ProcessHost, run_id: &super::RunId) -> Result<Self, Error> {
-        let record = LiveRunRecord::begin(&host.data_dir, run_id)?;
+    fn start(host: &ProcessHost, run_id: &super::RunId) -> Result<Self, Error> {
+        let record = LiveRunRecord::create(&host.data_dir, run_id)?;
         let mut family = ProcessTree::of(record.mark(), None);
-        family.with_orphans = host.adopts;
+        family.with_orphans = host.adopts_orphans;
         Ok(Self {
             record,
-            family,
+            tree: family,
             may_scatter: false,
             swept: 0,
             left: 0,
@@ -325,29 +337,30 @@ impl LiveRunGuard {
     }
 
     fn started(&mut self, pid: i32) -> Result<(), Error> {
-        self.family.leader = ProcessIdentity::of(pid);
-        self.record.started(self.family.leader)
+        self.tree.leader = ProcessIdentity::of(pid);
+        self.record.set_leader(self.tree.leader)
     }
 
-    /// Puts on record who could not be found once the leader is gone.
-    async fn take_census(&mut self) {
-        let strays = self.family.look_for_strays().await;
-        self.family.strays.clone_from(&strays);
-        // What cannot be written is missed only where we are killed as well.
-        drop(self.record.knows(strays));
+    /// Records the processes that could not be found after the leader's end.
+    async fn record_strays(&mut self) {
+        let strays = self.tree.find_strays().await;
+        self.tree.strays.clone_from(&strays);
+        // A failed write matters only if we are killed too, so it does not fail the run.
+        drop(self.record.set_strays(strays));
     }
 
-    /// The kernel has ended them all before it let the leader end by itself: nobody is looked for.
-    fn is_over(&mut self) {
+    /// Marks the run as ended without a search. In a PID namespace the kernel ends all other
+    /// processes before the leader's exit is visible.
+    fn mark_over(&mut self) {
         self.record.remove();
         self.over = true;
     }
 
     async fn end(&mut self, term_grace: Duration) {
-        let cleared = self.family.end(term_grace).await;
-        self.swept += cleared.ended;
-        self.left = cleared.left;
-        if cleared.left == 0 {
+        let summary = self.tree.terminate(term_grace).await;
+        self.swept += summary.ended;
+        self.left = summary.left;
+        if summary.left == 0 {
             self.record.remove();
         }
         self.over = true;
@@ -356,13 +369,13 @@ impl LiveRunGuard {
 
 impl Drop for LiveRunGuard {
     fn drop(&mut self) {
-        if !self.over && self.family.kill() {
+        if !self.over && self.tree.kill() {
             self.record.remove();
         }
     }
 }
 
-/// Both pipes of a child, on their way to the transcript and to the caller.
+/// Reads both output pipes of a child into the transcript and to the caller.
 struct OutputPipes<F> {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -370,8 +383,8 @@ struct OutputPipes<F> {
     err: Splitter,
     out_chunk: Vec<u8>,
     err_chunk: Vec<u8>,
-    spool: TranscriptFile,
-    voice: StdinWriter,
+    transcript: TranscriptFile,
+    stdin_writer: StdinWriter,
     on_line: F,
     out_bytes: u64,
     err_bytes: u64,
@@ -380,21 +393,21 @@ struct OutputPipes<F> {
 
 impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
     fn new(
-        known: &mut KnownChild,
+        spawned: &mut KnownChild,
         [out, err]: [Splitter; 2],
-        spool: TranscriptFile,
-        voice: StdinWriter,
+        transcript: TranscriptFile,
+        stdin_writer: StdinWriter,
         on_line: F,
     ) -> Self {
         Self {
-            stdout: known.child.stdout.take(),
-            stderr: known.child.stderr.take(),
+            stdout: spawned.child.stdout.take(),
+            stderr: spawned.child.stderr.take(),
             out,
             err,
             out_chunk: vec![0; CHUNK],
             err_chunk: vec![0; CHUNK],
-            spool,
-            voice,
+            transcript,
+            stdin_writer,
             on_line,
             out_bytes: 0,
             err_bytes: 0,
@@ -402,16 +415,16 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
         }
     }
 
-    fn open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Takes one chunk from either pipe; false when both are at their end.
-    /// Safe to drop half-way: nothing is taken before it is handled.
-    async fn next(&mut self) -> bool {
+    /// Reads one chunk from either pipe and returns false when both are at their end. Cancel-safe:
+    /// nothing is read before it can be handled.
+    async fn read_next(&mut self) -> bool {
         let (stream, count) = tokio::select! {
-            count = read(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (OutputStream::Out, count),
-            count = read(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (OutputStream::Err, count),
+            count = read_pipe(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (OutputStream::Out, count),
+            count = read_pipe(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (OutputStream::Err, count),
             else => return false,
         };
         if count == 0 {
@@ -419,45 +432,49 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
                 OutputStream::Out => self.stdout = None,
                 OutputStream::Err => self.stderr = None,
             }
-            return self.open();
+            return self.is_open();
         }
-        self.take(stream, count);
+        self.handle_chunk(stream, count);
         true
     }
 
-    fn take(&mut self, stream: OutputStream, count: usize) {
+    fn handle_chunk(&mut self, stream: OutputStream, count: usize) {
         let (splitter, chunk, bytes) = match stream {
             OutputStream::Out => (&mut self.out, &self.out_chunk, &mut self.out_bytes),
             OutputStream::Err => (&mut self.err, &self.err_chunk, &mut self.err_bytes),
         };
         *bytes += count as u64;
-        let (spool, on_line, voice) = (&mut self.spool, &mut self.on_line, &mut self.voice);
+        let (spool, on_line, voice) = (
+            &mut self.transcript,
+            &mut self.on_line,
+            &mut self.stdin_writer,
+        );
         splitter.push(&chunk[..count], |piece| {
             self.lines += 1;
-            voice.react(hand_on(stream, &piece, spool, on_line));
+            voice.apply_reaction(deliver_piece(stream, &piece, spool, on_line));
         });
     }
 
     fn finish(&mut self) {
-        let (spool, on_line, lines) = (&mut self.spool, &mut self.on_line, &mut self.lines);
-        // Nobody is left to answer.
+        let (spool, on_line, lines) = (&mut self.transcript, &mut self.on_line, &mut self.lines);
+        // The program has ended, so the reaction has no reader.
         let mut last = |stream, piece: LinePiece<'_>| {
             *lines += 1;
-            drop(hand_on(stream, &piece, spool, on_line));
+            drop(deliver_piece(stream, &piece, spool, on_line));
         };
         self.out.finish(|piece| last(OutputStream::Out, piece));
         self.err.finish(|piece| last(OutputStream::Err, piece));
     }
 }
 
-async fn read(pipe: Option<&mut (impl AsyncRead + Unpin)>, chunk: &mut [u8]) -> usize {
+async fn read_pipe(pipe: Option<&mut (impl AsyncRead + Unpin)>, chunk: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => 0,
     }
 }
 
-fn hand_on(
+fn deliver_piece(
     stream: OutputStream,
     piece: &LinePiece<'_>,
     spool: &mut TranscriptFile,
@@ -466,7 +483,7 @@ fn hand_on(
     spool.write(piece.raw);
     on_line(OutputLine {
         stream,
-        text: text(piece.raw),
+        text: to_text(piece.raw),
         whole: piece.whole,
     })
 }

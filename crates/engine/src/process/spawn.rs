@@ -1,8 +1,7 @@
-//! The one call that creates a process.
+//! Creates processes, all through one call.
 //!
-//! A parent-death signal fires when the *thread* that forked ends, and threads
-//! of a runtime come and go. So all children are forked by one thread that
-//! lives as long as the program.
+//! A parent-death signal fires when the *thread* that forked ends, and a runtime starts and ends
+//! threads at any time. So one thread, which lives as long as the program, forks all children.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,9 +17,9 @@ use super::{Error, Launcher};
 
 type SpawnTask = Box<dyn FnOnce() + Send>;
 
-/// Pids of our own children that have not been reaped yet. The lock is held
-/// over the fork, so that a child is never seen before it is known.
-pub(super) fn known() -> MutexGuard<'static, HashSet<i32>> {
+/// Returns the pids of our own children that have not been reaped yet. The lock is held during the
+/// fork, so that a child is always listed here before it is seen in `/proc`.
+pub(super) fn known_children() -> MutexGuard<'static, HashSet<i32>> {
     static KNOWN: OnceLock<Mutex<HashSet<i32>>> = OnceLock::new();
     KNOWN
         .get_or_init(Mutex::default)
@@ -28,12 +27,12 @@ pub(super) fn known() -> MutexGuard<'static, HashSet<i32>> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn thread() -> &'static mpsc::Sender<SpawnTask> {
+fn spawn_thread() -> &'static mpsc::Sender<SpawnTask> {
     static THREAD: OnceLock<mpsc::Sender<SpawnTask>> = OnceLock::new();
     THREAD.get_or_init(|| {
         let (sender, tasks) = mpsc::channel::<SpawnTask>();
         let work = move || tasks.into_iter().for_each(|task| task());
-        // Without the thread the channel is closed and every spawn says so.
+        // If the thread cannot start, the channel is closed and every spawn fails.
         drop(
             std::thread::Builder::new()
                 .name("spawner".to_owned())
@@ -43,7 +42,8 @@ fn thread() -> &'static mpsc::Sender<SpawnTask> {
     })
 }
 
-/// A child that is known until it is dropped; drop it after it has been waited for.
+/// A child that is listed in [`known`] until it is dropped. Drop it only after it was waited for:
+/// otherwise it is taken for an orphan.
 pub(super) struct KnownChild {
     pub child: Child,
     pub pid: i32,
@@ -51,7 +51,7 @@ pub(super) struct KnownChild {
 
 impl Drop for KnownChild {
     fn drop(&mut self) {
-        known().remove(&self.pid);
+        known_children().remove(&self.pid);
     }
 }
 
@@ -60,25 +60,25 @@ pub(super) async fn spawn(mut command: Command) -> io::Result<KnownChild> {
     let (reply, answer) = oneshot::channel();
     let fork = move || {
         let _inside = runtime.enter();
-        let mut known = known();
+        let mut children = known_children();
         let child = command.spawn().map(|child| {
             let pid = child
                 .id()
                 .and_then(|pid| i32::try_from(pid).ok())
                 .unwrap_or(0);
-            known.insert(pid);
+            children.insert(pid);
             KnownChild { child, pid }
         });
-        drop(known);
+        drop(children);
         drop(reply.send(child));
     };
-    drop(thread().send(Box::new(fork)));
+    drop(spawn_thread().send(Box::new(fork)));
     answer
         .await
         .map_err(|_| io::Error::other("the thread that starts processes is gone"))?
 }
 
-/// What to start and how; the launcher, if any, goes in front.
+/// Parts of a command line; the launcher, if any, is put in front.
 pub(super) struct SpawnRecipe<'a> {
     pub program: &'a Path,
     pub args: &'a [OsString],
@@ -88,8 +88,8 @@ pub(super) struct SpawnRecipe<'a> {
 }
 
 impl SpawnRecipe<'_> {
-    /// A command with piped streams, a cleared environment and its own group.
-    #[expect(clippy::disallowed_methods, reason = "this is the room that spawns")]
+    /// Returns a command with piped streams, a cleared environment and its own process group.
+    #[expect(clippy::disallowed_methods, reason = "this is the module that spawns")]
     pub fn command(&self) -> Command {
         let mut command = match self.launcher {
             Some(launcher) => {
@@ -112,10 +112,10 @@ impl SpawnRecipe<'_> {
     }
 }
 
-/// Finds a program the way a shell would, but before anything is started, so
-/// that "not installed" is an answer of its own. The path has no `.` and no `..`: inside of a
-/// sandbox the directories that they lead through may not be there. The last name stays as it is,
-/// because programs may go by it.
+/// Finds a program as a shell would, but before anything is started, so that "not installed" is an
+/// error of its own. The returned path has no `.` and no `..`: the directories that they lead
+/// through may be missing in a sandbox. The file name is not resolved, because programs may behave
+/// according to it.
 pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf, Error> {
     let runnable = |candidate: &Path| {
         candidate
@@ -129,7 +129,7 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
     if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
         let file = cwd.join(program);
         return if runnable(&file) {
-            Ok(plain(file))
+            Ok(normalize_program_path(file))
         } else {
             Err(missing(file.display().to_string()))
         };
@@ -137,12 +137,12 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
     std::env::split_paths(path)
         .map(|dir| cwd.join(dir).join(program))
         .find(|candidate| runnable(candidate))
-        .map(plain)
+        .map(normalize_program_path)
         .ok_or_else(|| missing(format!("PATH ({})", path.to_string_lossy())))
 }
 
-/// The same file in its directory's canonical name, where it is not written plainly.
-pub fn plain(file: PathBuf) -> PathBuf {
+/// Canonicalises the directory of a path that contains `.` or `..`.
+pub fn normalize_program_path(file: PathBuf) -> PathBuf {
     let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     if file.components().all(is_plain) {
         return file.components().collect();

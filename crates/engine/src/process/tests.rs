@@ -1,4 +1,4 @@
-//! Real processes that misbehave, each ended and recorded.
+//! Tests with real processes that misbehave: each is ended and recorded.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn limits() -> ProcessLimits {
     }
 }
 
-/// How many processes carry a mark of this run of this process.
+/// Counts the processes with a mark of this run and this process.
 fn left_of(id: &str) -> usize {
     let mark = format!("{RUN_MARK}={id}@{}.", std::process::id());
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -54,7 +54,7 @@ impl Bench {
         let host = ProcessHost {
             data_dir: dir.path().join("data"),
             launcher: None,
-            adopts: false,
+            adopts_orphans: false,
         };
         Self { dir, host }
     }
@@ -67,11 +67,11 @@ impl Bench {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             cwd: self.dir.path().to_owned(),
             stdin: Vec::new(),
-            converses: false,
+            keeps_stdin_open: false,
             transcript: self.dir.path().join("transcript"),
             limits,
-            allotment: None,
-            confinement: None,
+            disk_quota: None,
+            sandbox: None,
         }
     }
 
@@ -80,7 +80,7 @@ impl Bench {
             .await
     }
 
-    /// Runs until the first line is there, then asks it to stop.
+    /// Runs until the first line arrives, then requests a stop.
     async fn run_and_stop(&self, id: &str, script: &str, limits: ProcessLimits) -> Ran {
         let (stopper, stop) = StopSignal::pair();
         self.watch(id, script, limits, move |_| stopper.stop(), stop)
@@ -138,7 +138,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
         .filter_map(|line| Some(line.text.split_once('=')?.0))
         .collect();
     names.sort_unstable();
-    // The shell adds PWD, SHLVL and _ by itself.
+    // The shell itself adds PWD, SHLVL and _.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     assert_eq!(names, ["COUNTERSIGN_RUN", "PATH"]);
 }
@@ -231,7 +231,7 @@ async fn a_grandchild_that_holds_the_pipe_does_not_hold_us() {
     assert_eq!(ran.ended.swept, 1);
 }
 
-/// Were it waited for, the wall limit would be what ends it.
+// If it were waited for, the wall limit would end it.
 #[tokio::test]
 async fn a_grandchild_that_floods_the_pipe_does_not_hold_us() {
     let bench = Bench::new();
@@ -253,7 +253,7 @@ async fn a_double_fork_with_a_session_of_its_own_is_found_and_ended() {
     assert!(ran.ended.swept >= 1);
 }
 
-/// In the middle of an exec a process has no environment that could be read.
+// In the middle of an exec, a process has no readable environment.
 #[tokio::test]
 async fn a_process_that_execs_without_end_is_found_and_ended() {
     let bench = Bench::new();
@@ -291,7 +291,7 @@ async fn an_endless_line_comes_in_pieces() {
     assert!(
         ran.lines[..15]
             .iter()
-            // The end of a piece waits for the next: a token of ours may have begun there.
+            // The end of a piece is kept for the next one, because a token may start there.
             .all(|line| !line.whole && (65_000..=1 << 16).contains(&line.text.len()))
     );
     assert_eq!(ran.transcript.len(), 1_000_000);
@@ -409,9 +409,23 @@ async fn a_sweep_ends_what_a_dead_owner_left_and_spares_a_live_one() {
     };
     let (left, kept) = (new_mark("sweep-orphan", dead), new_mark("sweep-spared", us));
     let (mut orphan, mut spared) = (stray(&left), stray(&kept));
-    record(&bench, "sweep-orphan", &left, dead, None, &place());
-    record(&bench, "sweep-spared", &kept, us, None, &place());
-    let swept = sweep(&bench.host.data_dir).await.unwrap();
+    record(
+        &bench,
+        "sweep-orphan",
+        &left,
+        dead,
+        None,
+        &boot_and_pid_namespace(),
+    );
+    record(
+        &bench,
+        "sweep-spared",
+        &kept,
+        us,
+        None,
+        &boot_and_pid_namespace(),
+    );
+    let swept = end_orphaned_runs(&bench.host.data_dir).await.unwrap();
     assert_eq!(
         swept,
         [SweptRun {
@@ -440,8 +454,15 @@ async fn a_sweep_does_not_take_a_reused_pid_for_the_leader() {
         pid: us.pid,
         start: us.start - 1,
     };
-    record(&bench, "sweep-reused", "reused", dead, Some(was), &place());
-    let swept = sweep(&bench.host.data_dir).await.unwrap();
+    record(
+        &bench,
+        "sweep-reused",
+        "reused",
+        dead,
+        Some(was),
+        &boot_and_pid_namespace(),
+    );
+    let swept = end_orphaned_runs(&bench.host.data_dir).await.unwrap();
     assert_eq!(swept[0].ended, 0);
     assert!(innocent.try_wait().unwrap().is_none());
 }
@@ -453,7 +474,7 @@ async fn a_record_of_another_boot_is_dropped_and_one_of_another_namespace_kept()
         pid: 1,
         start: u64::MAX,
     };
-    let here = place();
+    let here = boot_and_pid_namespace();
     let boot = here.split_once(' ').unwrap().0;
     record(
         &bench,
@@ -471,7 +492,7 @@ async fn a_record_of_another_boot_is_dropped_and_one_of_another_namespace_kept()
         None,
         &format!("{boot} pid:[1]"),
     );
-    assert_eq!(sweep(&bench.host.data_dir).await.unwrap(), []);
+    assert_eq!(end_orphaned_runs(&bench.host.data_dir).await.unwrap(), []);
     assert!(!bench.host.data_dir.join("runs/sweep-boot.json").exists());
     assert!(bench.host.data_dir.join("runs/sweep-space.json").exists());
 }

@@ -1,8 +1,7 @@
-//! Who belongs to a run, and how they are ended.
+//! Finds the processes of a run and ends them.
 //!
-//! A process is known by pid and start time together, so that a reused pid is
-//! never mistaken for it, and is signalled through a pidfd that was opened
-//! before the start time was compared.
+//! A process is identified by pid and start time together, so that a reused pid is never mistaken
+//! for it. It is signalled through a pidfd that was opened before the start time was compared.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,24 +17,24 @@ use tokio::time::Instant;
 
 use super::spawn;
 
-/// How long members that keep appearing are hunted before we give up and say so.
-const HUNT_MAX: Duration = Duration::from_secs(10);
-/// How long somebody who cannot be judged is waited for.
+/// Longest time for killing processes that keep appearing; then the rest is reported as left.
+const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for a process whose environment cannot be read yet.
 const SETTLE_MAX: Duration = Duration::from_millis(300);
-/// Twice what the kernel takes by default.
+/// Longest environment that is read: twice the kernel's default limit.
 const ENVIRONMENT_MAX: usize = 4 << 20;
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub pid: i32,
-    /// Clock ticks since boot, from `/proc/<pid>/stat`.
+    /// Start time in clock ticks since boot, from `/proc/<pid>/stat`.
     pub start: u64,
 }
 
 impl ProcessIdentity {
     pub fn of(pid: i32) -> Option<Self> {
-        read(pid).map(|entry| entry.id)
+        read_entry(pid).map(|entry| entry.id)
     }
 
     pub fn ourselves() -> Option<Self> {
@@ -43,7 +42,7 @@ impl ProcessIdentity {
     }
 
     pub fn is_alive(self) -> bool {
-        read(self.pid).is_some_and(|entry| entry.id == self && !entry.dead)
+        read_entry(self.pid).is_some_and(|entry| entry.id == self && !entry.dead)
     }
 
     fn signal(self, signal: Signal) {
@@ -54,22 +53,22 @@ impl ProcessIdentity {
             return;
         };
         if Self::of(self.pid) == Some(self) {
-            // It may have gone in this instant, which is what we want.
+            // The process may have ended in this instant, which is what we want.
             let _ = pidfd_send_signal(handle, signal);
         }
     }
 }
 
-/// A value of the mark that no other run has: run ids are unique per data
-/// directory only, and one of another Countersign must never be taken for ours.
+/// Returns a mark that no other run has. Run ids are unique only per data directory, and a run of
+/// another Countersign must never be taken for ours.
 pub(super) fn new_mark(run: &str, owner: ProcessIdentity) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{run}@{}.{}.{count}", owner.pid, owner.start)
 }
 
-/// This boot and this PID namespace: outside of them a pid means nothing.
-pub fn place() -> String {
+/// Returns the ids of this boot and this PID namespace. A pid has no meaning outside of them.
+pub fn boot_and_pid_namespace() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), space.display())
@@ -83,16 +82,16 @@ struct ProcessEntry {
 }
 
 impl ProcessEntry {
-    /// A thread of the kernel: it never has an environment.
-    fn of_the_kernel(&self) -> bool {
+    /// Returns whether this is a kernel thread, which never has an environment.
+    fn is_kernel_thread(&self) -> bool {
         const KTHREADD: i32 = 2;
         self.id.pid == KTHREADD || self.parent == KTHREADD
     }
 }
 
-fn read(pid: i32) -> Option<ProcessEntry> {
+fn read_entry(pid: i32) -> Option<ProcessEntry> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, parentheses included.
+    // The process name in parentheses may contain anything, even parentheses.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..]
         .split_ascii_whitespace()
         .collect();
@@ -107,13 +106,13 @@ fn read(pid: i32) -> Option<ProcessEntry> {
     })
 }
 
-fn everybody() -> Vec<ProcessEntry> {
+fn all_processes() -> Vec<ProcessEntry> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(read)
+        .filter_map(read_entry)
         .collect()
 }
 
@@ -121,12 +120,12 @@ fn everybody() -> Vec<ProcessEntry> {
 enum MarkState {
     Yes,
     No,
-    /// Nothing to read, which is how a process looks in the middle of an exec.
+    /// The environment is empty, as for a process in the middle of an exec.
     Unsettled,
 }
 
-fn marked(pid: i32, mark: &[u8]) -> MarkState {
-    match environment(pid) {
+fn mark_state(pid: i32, mark: &[u8]) -> MarkState {
+    match read_environment(pid) {
         Ok(environ) if environ.is_empty() => MarkState::Unsettled,
         Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == mark) => {
             MarkState::Yes
@@ -135,9 +134,9 @@ fn marked(pid: i32, mark: &[u8]) -> MarkState {
     }
 }
 
-/// In large pieces: what is read in one call is whole, but an exec between two
+/// Reads the environment in large pieces. One call reads consistent bytes, but an exec between two
 /// calls ends the reading early.
-fn environment(pid: i32) -> io::Result<Vec<u8>> {
+fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
     let mut file = File::open(format!("/proc/{pid}/environ"))?;
     let mut all = vec![0; 64 << 10];
     let mut length = 0;
@@ -152,18 +151,19 @@ fn environment(pid: i32) -> io::Result<Vec<u8>> {
     }
 }
 
-/// How many of those who hide are kept on record.
+/// Maximum number of recorded strays.
 const STRAYS_MAX: usize = 1_000;
 
-/// Everything that belongs to one run: its leader, the leader's group, whoever
-/// carries the run's mark, and all their descendants.
+/// All processes of one run: its leader, the leader's group, every process with the run's mark,
+/// and all their descendants.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessTree {
     pub mark: Vec<u8>,
     pub leader: Option<ProcessIdentity>,
-    /// Seen among them before, whatever they have left since: group, session, environment, parents.
+    /// Processes that belonged to the run in an earlier scan, even if they have since left their
+    /// group, session, environment or parents.
     pub strays: Vec<ProcessIdentity>,
-    /// Take in what was reparented to us from runs that are over.
+    /// Whether to include processes that were reparented to us from finished runs.
     pub with_orphans: bool,
 }
 
@@ -177,89 +177,91 @@ impl ProcessTree {
         }
     }
 
-    fn look(&self) -> ProcessTreeScan {
-        let all = everybody();
+    fn scan(&self) -> ProcessTreeScan {
+        let all = all_processes();
         let us = i32::try_from(std::process::id()).unwrap_or(0);
+        // A process that started before the leader cannot belong to the run.
         let since = self.leader.map_or(0, |leader| leader.start);
-        let mut seen = ProcessTreeScan::default();
-        let mut found = HashSet::new();
+        let mut scan = ProcessTreeScan::default();
+        let mut members = HashSet::new();
         for entry in all
             .iter()
             .filter(|entry| entry.id.start >= since && !entry.dead)
         {
             let led = |leader: ProcessIdentity| entry.id == leader || entry.group == leader.pid;
             if self.leader.is_some_and(led) {
-                found.insert(entry.id);
+                members.insert(entry.id);
                 continue;
             }
-            match marked(entry.id.pid, &self.mark) {
-                MarkState::Yes => drop(found.insert(entry.id)),
+            match mark_state(entry.id.pid, &self.mark) {
+                MarkState::Yes => drop(members.insert(entry.id)),
                 MarkState::No => {}
-                MarkState::Unsettled => seen.unsettled |= !entry.of_the_kernel(),
+                MarkState::Unsettled => scan.unsettled |= !entry.is_kernel_thread(),
             }
         }
-        let of_the_house = found.clone();
-        let known = |entry: &&ProcessEntry| !entry.dead && self.strays.contains(&entry.id);
-        found.extend(all.iter().filter(known).map(|entry| entry.id));
+        let by_group_or_mark = members.clone();
+        let is_stray = |entry: &&ProcessEntry| !entry.dead && self.strays.contains(&entry.id);
+        members.extend(all.iter().filter(is_stray).map(|entry| entry.id));
         if self.with_orphans {
-            found.extend(orphans(&all, us));
+            members.extend(reap_and_list_orphans(&all, us));
         }
-        add_descendants(&all, &mut found);
-        found.retain(|id| id.pid != us && id.is_alive());
-        seen.strays = found.difference(&of_the_house).copied().collect();
-        seen.members = found.into_iter().collect();
-        seen
+        add_descendants(&all, &mut members);
+        members.retain(|id| id.pid != us && id.is_alive());
+        scan.strays = members.difference(&by_group_or_mark).copied().collect();
+        scan.members = members.into_iter().collect();
+        scan
     }
 
-    /// Those who belong to it and could not be told by group or mark, once their parents are gone.
-    pub async fn look_for_strays(&self) -> Vec<ProcessIdentity> {
-        let family = self.clone();
-        let seen = tokio::task::spawn_blocking(move || family.look()).await;
+    /// Finds processes that belong to the run but could not be recognised by group or mark after
+    /// the end of their parents.
+    pub async fn find_strays(&self) -> Vec<ProcessIdentity> {
+        let tree = self.clone();
+        let scan = tokio::task::spawn_blocking(move || tree.scan()).await;
         let mut strays: Vec<ProcessIdentity> =
-            seen.unwrap_or_default().strays.into_iter().collect();
+            scan.unwrap_or_default().strays.into_iter().collect();
         strays.sort_by_key(|id| (id.pid, id.start));
         strays.truncate(STRAYS_MAX);
         strays
     }
 
-    /// Ends everybody: SIGTERM, the grace, then SIGKILL until none is left.
-    pub async fn end(&self, term_grace: Duration) -> KillSummary {
-        let mut met = HashSet::new();
+    /// Ends all processes: SIGTERM, the grace period, then SIGKILL until none is left.
+    pub async fn terminate(&self, term_grace: Duration) -> KillSummary {
+        let mut all_seen = HashSet::new();
         let started = Instant::now();
-        let mut asked = HashSet::new();
+        let mut terminated = HashSet::new();
         loop {
-            let family = self.clone();
-            let seen = tokio::task::spawn_blocking(move || family.look()).await;
-            let seen = seen.unwrap_or_else(|_| self.look());
-            met.extend(seen.members.iter().copied());
+            let tree = self.clone();
+            let scan = tokio::task::spawn_blocking(move || tree.scan()).await;
+            let scan = scan.unwrap_or_else(|_| self.scan());
+            all_seen.extend(scan.members.iter().copied());
             let spent = started.elapsed();
-            let left = seen.members.len();
-            let settled = !seen.unsettled || spent > SETTLE_MAX;
-            if left == 0 && settled || spent > term_grace + HUNT_MAX {
+            let left = scan.members.len();
+            let settled = !scan.unsettled || spent > SETTLE_MAX;
+            if left == 0 && settled || spent > term_grace + KILL_TIME_MAX {
                 return KillSummary {
-                    ended: met.len() - left,
+                    ended: all_seen.len() - left,
                     left,
                 };
             }
-            for member in seen.members {
+            for member in scan.members {
                 if spent >= term_grace {
                     member.signal(Signal::KILL);
-                } else if asked.insert(member) {
+                } else if terminated.insert(member) {
                     member.signal(Signal::TERM);
                 }
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(SCAN_INTERVAL).await;
         }
     }
 
-    /// Ends everybody now, for a caller that cannot wait.
+    /// Kills all processes now, for a caller that cannot wait. Returns whether none is left.
     pub fn kill(&self) -> bool {
         for _ in 0..50 {
-            let seen = self.look();
-            if seen.members.is_empty() && !seen.unsettled {
+            let scan = self.scan();
+            if scan.members.is_empty() && !scan.unsettled {
                 return true;
             }
-            for member in seen.members {
+            for member in scan.members {
                 member.signal(Signal::KILL);
             }
             std::thread::yield_now();
@@ -268,13 +270,13 @@ impl ProcessTree {
     }
 }
 
-/// What one look at the process table shows.
+/// Result of one scan of the process table.
 #[derive(Default)]
 struct ProcessTreeScan {
     members: Vec<ProcessIdentity>,
-    /// Those of them whom nothing but their parents gives away.
+    /// Members that were recognised only through their parents.
     strays: HashSet<ProcessIdentity>,
-    /// Somebody could not be judged; look again.
+    /// Whether a process could not be judged yet, so that another scan is needed.
     unsettled: bool,
 }
 
@@ -284,13 +286,13 @@ pub(super) struct KillSummary {
     pub left: usize,
 }
 
-fn add_descendants(all: &[ProcessEntry], found: &mut HashSet<ProcessIdentity>) {
-    let mut pids: HashSet<i32> = found.iter().map(|id| id.pid).collect();
+fn add_descendants(all: &[ProcessEntry], members: &mut HashSet<ProcessIdentity>) {
+    let mut pids: HashSet<i32> = members.iter().map(|id| id.pid).collect();
     loop {
         let before = pids.len();
         for entry in all {
             if pids.contains(&entry.parent) && pids.insert(entry.id.pid) {
-                found.insert(entry.id);
+                members.insert(entry.id);
             }
         }
         if pids.len() == before {
@@ -299,35 +301,35 @@ fn add_descendants(all: &[ProcessEntry], found: &mut HashSet<ProcessIdentity>) {
     }
 }
 
-/// Everybody below this process. If `/proc` does not show us, it is that of a PID namespace which we
-/// made and are not in: all whom it shows are below us, by numbers that mean nothing out here.
+/// Returns all descendants of this process. If `/proc` does not show us, it belongs to a PID
+/// namespace that we created and are not in: all its processes are below us, with pids that mean
+/// nothing out here.
 pub(super) fn descendants() -> Vec<ProcessIdentity> {
-    let all = everybody();
+    let all = all_processes();
     let us = std::process::id();
     let is_us = |id: ProcessIdentity| u32::try_from(id.pid) == Ok(us);
     let Some(ourselves) = all.iter().find(|entry| is_us(entry.id)) else {
         return all.iter().map(|entry| entry.id).collect();
     };
-    let mut found = HashSet::from([ourselves.id]);
-    add_descendants(&all, &mut found);
-    found.remove(&ourselves.id);
-    found.into_iter().collect()
+    let mut below = HashSet::from([ourselves.id]);
+    add_descendants(&all, &mut below);
+    below.remove(&ourselves.id);
+    below.into_iter().collect()
 }
 
-/// Children of ours that we did not start: their run is over, because a held
-/// leader adopts its own orphans for as long as it lives. The dead among them
-/// are reaped here, since nobody else will.
-fn orphans(all: &[ProcessEntry], us: i32) -> Vec<ProcessIdentity> {
-    let known = spawn::known();
-    let strangers = all
+/// Returns children of ours that we did not start. Their run is over, because a leader adopts its
+/// own orphans as long as it lives. The dead ones are reaped here, because nothing else does it.
+fn reap_and_list_orphans(all: &[ProcessEntry], us: i32) -> Vec<ProcessIdentity> {
+    let our_children = spawn::known_children();
+    let orphans = all
         .iter()
-        .filter(|entry| entry.parent == us && !known.contains(&entry.id.pid));
+        .filter(|entry| entry.parent == us && !our_children.contains(&entry.id.pid));
     let mut alive = Vec::new();
-    for stranger in strangers {
-        if !stranger.dead {
-            alive.push(stranger.id);
-        } else if let Some(pid) = Pid::from_raw(stranger.id.pid) {
-            // Somebody else's child is not ours to reap.
+    for orphan in orphans {
+        if !orphan.dead {
+            alive.push(orphan.id);
+        } else if let Some(pid) = Pid::from_raw(orphan.id.pid) {
+            // This fails if it is no longer our child, which is fine.
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }

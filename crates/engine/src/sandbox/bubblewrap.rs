@@ -1,5 +1,5 @@
-//! The second rung: the same root, put together by bubblewrap, for machines on which only it may
-//! make namespaces. Landlock and seccomp are ours all the same.
+//! The second sandbox level: bubblewrap builds the same root, for machines on which only
+//! bubblewrap may create namespaces. Landlock and seccomp are still ours.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,77 +8,82 @@ use std::path::{Path, PathBuf};
 use super::SandboxSpec;
 use super::root::{self, RootPartKind};
 
-const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+const BWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// Where bubblewrap is, if it is.
-pub fn find() -> Option<PathBuf> {
-    PLACES.iter().map(PathBuf::from).find(|path| path.exists())
+/// Returns the path of bubblewrap, if it is installed.
+pub fn find_bwrap() -> Option<PathBuf> {
+    BWRAP_PATHS
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists())
 }
 
-/// Where the specification and the proof are inside: below nothing that a run may write.
-const NOTES: &str = "/.countersign";
+/// Directory of the specification and the proof inside the sandbox; the run cannot write there.
+const NOTES_DIR: &str = "/.countersign";
 
-/// The specification's name inside.
-pub fn seen_inside(file: &OsStr) -> io::Result<OsString> {
+/// Returns the path of the specification inside the sandbox.
+pub fn path_inside(file: &OsStr) -> io::Result<OsString> {
     let name = Path::new(file).file_name();
     let name = name.ok_or_else(|| io::Error::other("the specification has no name"))?;
-    Ok(Path::new(NOTES).join(name).into())
+    Ok(Path::new(NOTES_DIR).join(name).into())
 }
 
-/// What to start, so that `inner`, words for our own program, runs inside.
-pub fn command(
+/// Returns the program and arguments that run our own program with the arguments `inner` inside
+/// the sandbox.
+pub fn bwrap_command(
     confinement: &SandboxSpec,
     inner: Vec<OsString>,
 ) -> io::Result<(PathBuf, Vec<OsString>)> {
-    let bwrap = find().ok_or_else(|| io::Error::other("bubblewrap is not installed"))?;
-    let mut words = BwrapArgs(Vec::new());
+    let bwrap = find_bwrap().ok_or_else(|| io::Error::other("bubblewrap is not installed"))?;
+    let mut args = BwrapArgs(Vec::new());
     for flag in FLAGS {
-        words.0.push(flag.into());
+        args.0.push(flag.into());
     }
-    if confinement.network.is_apart() {
-        words.0.push("--unshare-net".into());
+    if confinement.network.is_isolated() {
+        args.0.push("--unshare-net".into());
     }
-    words.put("--proc", &["/proc".as_ref()]);
-    words.put("--dev", &["/dev".as_ref()]);
-    let mut closed = Vec::new();
-    for part in root::parts(confinement)? {
+    args.push_flag("--proc", &["/proc".as_ref()]);
+    args.push_flag("--dev", &["/dev".as_ref()]);
+    let mut read_only = Vec::new();
+    for part in root::root_parts(confinement)? {
         let at = part.at.as_os_str();
         match &part.what {
-            // Read-only is the least that a layer may be; the caller commits what is left.
-            RootPartKind::Seen { from }
-            | RootPartKind::SeenFile { from }
-            | RootPartKind::Layered { from, .. } => {
-                words.put("--ro-bind", &[from.as_os_str(), at]);
+            // Overlays become read-only here, which only forbids more; the caller commits what is
+            // left.
+            RootPartKind::ReadOnlyDir { from }
+            | RootPartKind::ReadOnlyFile { from }
+            | RootPartKind::Overlay { from, .. } => {
+                args.push_flag("--ro-bind", &[from.as_os_str(), at]);
             }
-            RootPartKind::Own { from } => words.put("--bind", &[from.as_os_str(), at]),
-            RootPartKind::Memory { bytes } => {
-                words.put("--size", &[bytes.to_string().as_ref()]);
-                words.put("--tmpfs", &[at]);
+            RootPartKind::Writable { from } => args.push_flag("--bind", &[from.as_os_str(), at]),
+            RootPartKind::Tmpfs { bytes } => {
+                args.push_flag("--size", &[bytes.to_string().as_ref()]);
+                args.push_flag("--tmpfs", &[at]);
             }
             RootPartKind::MaskedDir => {
-                words.put("--tmpfs", &[at]);
-                closed.push(part.at.clone());
+                args.push_flag("--tmpfs", &[at]);
+                read_only.push(part.at.clone());
             }
-            RootPartKind::MaskedFile => words.put("--ro-bind", &["/dev/null".as_ref(), at]),
-            RootPartKind::Link { to } => words.put("--symlink", &[to.as_os_str(), at]),
+            RootPartKind::MaskedFile => args.push_flag("--ro-bind", &["/dev/null".as_ref(), at]),
+            RootPartKind::Link { to } => args.push_flag("--symlink", &[to.as_os_str(), at]),
         }
     }
     for name in SHUT_IN_PROC.iter().map(Path::new).filter(|at| at.exists()) {
-        words.put("--ro-bind", &[name.as_os_str(), name.as_os_str()]);
+        args.push_flag("--ro-bind", &[name.as_os_str(), name.as_os_str()]);
     }
-    // The proof is written by our second half, which opens it before it locks itself in; after
-    // that Landlock keeps everybody from writing there. The specification is beside it.
+    // Our inner process opens the proof before it restricts itself; after that, Landlock keeps
+    // every process from writing there. The specification is in the same directory.
     let notes = confinement.proof.parent().unwrap_or(Path::new("/"));
-    words.put("--bind", &[notes.as_os_str(), NOTES.as_ref()]);
-    closed.push("/".into());
-    for at in &closed {
-        words.put("--remount-ro", &[at.as_os_str()]);
+    args.push_flag("--bind", &[notes.as_os_str(), NOTES_DIR.as_ref()]);
+    read_only.push("/".into());
+    for at in &read_only {
+        args.push_flag("--remount-ro", &[at.as_os_str()]);
     }
     let exe = std::env::current_exe()?;
-    words.put("--chdir", &[std::env::current_dir()?.as_os_str()]);
-    words.0.extend(["--".into(), exe.into()]);
-    words.0.extend(inner);
-    Ok((bwrap, words.0))
+    args.push_flag("--chdir", &[std::env::current_dir()?.as_os_str()]);
+    args.0.extend(["--".into(), exe.into()]);
+    args.0.extend(inner);
+    Ok((bwrap, args.0))
 }
 
 const FLAGS: &[&str] = &[
@@ -103,7 +108,7 @@ const SHUT_IN_PROC: &[&str] = &[
 struct BwrapArgs(Vec<OsString>);
 
 impl BwrapArgs {
-    fn put(&mut self, flag: &str, values: &[&OsStr]) {
+    fn push_flag(&mut self, flag: &str, values: &[&OsStr]) {
         self.0.push(flag.into());
         self.0
             .extend(values.iter().map(|value| (*value).to_owned()));

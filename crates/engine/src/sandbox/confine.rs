@@ -1,9 +1,9 @@
-//! The hidden verb `confine`: what runs between our fork and the program.
+//! The hidden verb `confine`, which runs between our fork and the program.
 //!
-//! On the native rung there are two of us: one outside, who waits, watches the disk and dies with
-//! Countersign; and one inside, its fork and the first process of the new PID namespace, who
-//! builds the root, locks itself in, proves it and starts the program. When either is gone, the
-//! kernel ends everything inside. On the other rungs the one inside is started ([`confined`]).
+//! The native level has two processes of ours. The outer one waits, watches the disk and dies with
+//! Countersign. The inner one, its fork and the first process of the new PID namespace, builds the
+//! root, restricts itself, proves it and starts the program. When either ends, the kernel ends
+//! everything inside. On the other levels the inner process is spawned ([`confined`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,164 +17,169 @@ use rustix::process::{
 };
 
 use super::proof::ProofLog;
-use super::{SandboxLevel, SandboxNetwork, SandboxSpec, bubblewrap, handover, native, proof, shed};
+use super::{
+    SandboxLevel, SandboxNetwork, SandboxSpec, bubblewrap, handover, native, privileges, proof,
+};
 use crate::process::{
     Cgroup, CgroupLimits, ForkSide, ProgramExit, ResourceLimits, Supervision, become_program,
-    tie_to, watch_over, watch_over_ourselves,
+    fork_supervised, run_supervised, tie_to_parent,
 };
 
-/// Our own program, whatever has become of its file.
+/// Our own program, even if its file has been replaced or deleted.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// Confines what follows and becomes it, or watches over it: `<parent pid> <specification> --
-/// program args…`. An error means that nothing was started.
-pub fn confine(args: &[OsString]) -> io::Result<u8> {
+/// Runs a program in a sandbox: `<parent pid> <specification> -- program args…`. An error means
+/// that nothing was started.
+pub fn run_confined(args: &[OsString]) -> io::Result<u8> {
     let [parent, file, dashes, program, args @ ..] = args else {
-        return Err(usage());
+        return Err(usage_error());
     };
     if dashes != "--" {
-        return Err(usage());
+        return Err(usage_error());
     }
-    tie_to(parent, usage)?;
-    shed::inherited_files()?;
+    tie_to_parent(parent, usage_error)?;
+    privileges::close_inherited_files()?;
     let confinement = SandboxSpec::read(Path::new(file))?;
-    let mut notebook = ProofLog::open(&confinement, Path::new(file))?;
-    let done = outside(&confinement, file, &mut notebook, program, args);
-    noted(done, &mut notebook)
+    let mut proof_log = ProofLog::open(&confinement, Path::new(file))?;
+    let result = supervise_from_outside(&confinement, file, &mut proof_log, program, args);
+    log_failure(result, &mut proof_log)
 }
 
-/// What went wrong is in the notes as well: whoever waits may not see our last words.
-fn noted(done: io::Result<u8>, notebook: &mut ProofLog) -> io::Result<u8> {
-    if let Err(error) = &done {
-        notebook.failed(error)?;
+/// Writes an error to the proof file as well, because the waiting process may not see our stderr.
+fn log_failure(result: io::Result<u8>, proof_log: &mut ProofLog) -> io::Result<u8> {
+    if let Err(error) = &result {
+        proof_log.log_failure(error)?;
     }
-    done
+    result
 }
 
-/// The part that runs inside where it is not a fork: `<pid of the one outside> <specification> --
-/// program args…`.
-pub fn confined(args: &[OsString]) -> io::Result<u8> {
+/// Runs the inner process on levels where it is not a fork: `<pid of the outer process>
+/// <specification> -- program args…`.
+pub fn run_inside(args: &[OsString]) -> io::Result<u8> {
     let [outside, file, dashes, program, args @ ..] = args else {
-        return Err(usage());
+        return Err(usage_error());
     };
     if dashes != "--" {
-        return Err(usage());
+        return Err(usage_error());
     }
     let confinement = SandboxSpec::read(Path::new(file))?;
-    let mut notebook = ProofLog::open(&confinement, Path::new(file))?;
-    let done = match confinement.rung {
-        SandboxLevel::Native => Err(usage()),
-        SandboxLevel::Bubblewrap => network_of(&confinement, Path::new(file))
-            .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
-        SandboxLevel::Landlock => tied_to(outside)
-            .and_then(|()| become_confined(&confinement, &mut notebook, program, args)),
+    let mut proof_log = ProofLog::open(&confinement, Path::new(file))?;
+    let result = match confinement.rung {
+        SandboxLevel::Native => Err(usage_error()),
+        SandboxLevel::Bubblewrap => hand_over_network(&confinement, Path::new(file))
+            .and_then(|()| lock_in_and_exec(&confinement, &mut proof_log, program, args)),
+        SandboxLevel::Landlock => tie_to_outside(outside)
+            .and_then(|()| lock_in_and_exec(&confinement, &mut proof_log, program, args)),
     };
-    noted(done, &mut notebook)
+    log_failure(result, &mut proof_log)
 }
 
-/// Hands the sockets of a proxy out of the namespace that bubblewrap has made.
-fn network_of(confinement: &SandboxSpec, file: &Path) -> io::Result<()> {
+/// Passes the sockets of the proxy out of the namespace that bubblewrap created.
+fn hand_over_network(confinement: &SandboxSpec, file: &Path) -> io::Result<()> {
     match &confinement.network {
-        SandboxNetwork::Proxy(proxied) => handover::hand_over(proxied, notes_of(file)),
+        SandboxNetwork::Proxy(rules) => handover::send_listeners(rules, notes_dir(file)),
         SandboxNetwork::On | SandboxNetwork::Off => Ok(()),
     }
 }
 
-/// The directory of the specification.
-fn notes_of(file: &Path) -> &Path {
+/// Returns the directory of the specification.
+fn notes_dir(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new("/"))
 }
 
-/// The first process of the new PID namespace.
-fn inside(
+/// Runs as the first process of the new PID namespace.
+fn run_as_namespace_init(
     confinement: &SandboxSpec,
     outside: &OsStr,
-    notebook: &mut ProofLog,
+    proof_log: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
-    tied_to(outside)?;
+    tie_to_outside(outside)?;
     let here = std::env::current_dir()?;
-    let built = native::build(confinement)?;
+    let built = native::build_root(confinement)?;
     std::env::set_current_dir(&here)?;
     let confinement = &SandboxSpec {
-        // A name of a socket must not lead to anybody outside.
+        // A socket's path must not lead to a process outside.
         unix_sockets: confinement.unix_sockets && built.apart,
         ..confinement.clone()
     };
-    lock_in(confinement, notebook)?;
-    let started = watch_over(Path::new(program), args, Supervision::EverybodyHere);
-    let ending = started.map_err(|error| not_started(program, &error))?;
-    notebook.ended(ending)?;
+    restrict(confinement, proof_log)?;
+    let started = run_supervised(Path::new(program), args, Supervision::ReapAll);
+    let ending = started.map_err(|error| start_error(program, &error))?;
+    proof_log.log_exit(ending)?;
     Ok(ending.code())
 }
 
-fn become_confined(
+fn lock_in_and_exec(
     confinement: &SandboxSpec,
-    notebook: &mut ProofLog,
+    proof_log: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
-    lock_in(confinement, notebook)?;
+    restrict(confinement, proof_log)?;
     let started = become_program(Path::new(program), args);
-    match started.map_err(|error| not_started(program, &error))? {}
+    match started.map_err(|error| start_error(program, &error))? {}
 }
 
-/// Names the file that is not mounted, where that is why.
-fn not_started(program: &OsStr, error: &io::Error) -> io::Error {
+/// Returns an error that names the file that is not mounted, if that is the cause.
+fn start_error(program: &OsStr, error: &io::Error) -> io::Error {
     let program = Path::new(program);
-    let why = super::program::unreachable(program).unwrap_or_else(|| error.to_string());
+    let why = super::program::why_unreachable(program).unwrap_or_else(|| error.to_string());
     io::Error::other(format!(
-        "could not start {} in the sandbox: {why}; `countersign doctor` tries every agent, and [sandbox] show in your own configuration adds what is missing",
+        "could not start {} in the sandbox: {why}; run `countersign doctor` to test every agent, and add missing paths with [sandbox] show in your own configuration",
         program.display()
     ))
 }
 
-/// We die with the one outside, who may have gone before that was asked for. It may be in another
-/// PID namespace, so that only the old `/proc` can tell.
-fn tied_to(outside: &OsStr) -> io::Result<()> {
+/// Makes us die with the outer process, and fails if it ended before that. It may be in another
+/// PID namespace, so only the old `/proc` shows its pid.
+fn tie_to_outside(outside: &OsStr) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let status = fs::read_to_string("/proc/self/status")?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     if parent.is_some_and(|pid| OsStr::new(pid.trim()) == outside) {
         Ok(())
     } else {
-        Err(io::Error::other("the one who watches has ended"))
+        Err(io::Error::other(
+            "the outer process of the sandbox has ended",
+        ))
     }
 }
 
-fn usage() -> io::Error {
+fn usage_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         "use: confine PARENT-PID SPECIFICATION -- PROGRAM ARGS…",
     )
 }
 
-/// Makes the namespaces, starts the one inside and waits for its end. On the native rung the one
-/// inside comes back from here as well, with the program's end.
-fn outside(
+/// Creates the namespaces, starts the inner process and waits for its end. On the native level the
+/// inner process returns from here too, with the program's exit code.
+fn supervise_from_outside(
     confinement: &SandboxSpec,
     file: &OsStr,
-    notebook: &mut ProofLog,
+    proof_log: &mut ProofLog,
     program: &OsStr,
     args: &[OsString],
 ) -> io::Result<u8> {
     let own = confinement.write.first();
     let dir = own.cloned().unwrap_or_else(|| "/".into());
     let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let allowance = ResourceLimits {
+    let limits = ResourceLimits {
         opened: open(&dir, by_name, Mode::empty())?,
         dir,
         floor_bytes: confinement.bounds.disk_floor_bytes,
-        // The kernel's limit on processes is none for the machine's root, nor is there one for a
-        // run that has no namespace of its own.
+        // The kernel's process limit does not apply to the machine's root, nor to a run without
+        // its own namespace.
         processes: (getuid().is_root() || confinement.rung == SandboxLevel::Landlock)
             .then_some(confinement.bounds.processes),
         memory_bytes: confinement.bounds.memory_bytes,
         memory_floor_bytes: confinement.bounds.memory_floor_bytes,
         own_mounts: confinement.rung != SandboxLevel::Landlock,
-        hunts: confinement.rung == SandboxLevel::Landlock,
-        // Before the namespaces are made: inside them our own group is the root of all.
+        kills_descendants: confinement.rung == SandboxLevel::Landlock,
+        // This comes before the namespaces: inside them our own group looks like the root of all
+        // groups.
         group: Cgroup::enter(CgroupLimits {
             memory_bytes: confinement.bounds.memory_bytes,
             processes: confinement.bounds.processes,
@@ -183,47 +188,46 @@ fn outside(
     let us: OsString = std::process::id().to_string().into();
     let ending = match confinement.rung {
         SandboxLevel::Native => {
-            native::separate(&confinement.network, notes_of(Path::new(file)))?;
-            match watch_over_ourselves(allowance)? {
+            native::unshare_namespaces(&confinement.network, notes_dir(Path::new(file)))?;
+            match fork_supervised(limits)? {
                 ForkSide::Outside(ending) => ending,
-                ForkSide::Inside => return inside(confinement, &us, notebook, program, args),
+                ForkSide::Inside => {
+                    return run_as_namespace_init(confinement, &us, proof_log, program, args);
+                }
             }
         }
         SandboxLevel::Bubblewrap => {
-            let file = bubblewrap::seen_inside(file)?;
-            let words = words(us, file, program, args);
-            let (front, words) = bubblewrap::command(confinement, words)?;
-            watch_over(&front, &words, Supervision::Outside(&allowance))?
+            let file = bubblewrap::path_inside(file)?;
+            let inner = inner_args(us, file, program, args);
+            let (bwrap, args) = bubblewrap::bwrap_command(confinement, inner)?;
+            run_supervised(&bwrap, &args, Supervision::Outside(&limits))?
         }
         SandboxLevel::Landlock => {
-            let words = words(us, file.to_owned(), program, args);
-            watch_over(
-                Path::new(OURSELVES),
-                &words,
-                Supervision::Outside(&allowance),
-            )?
+            let args = inner_args(us, file.to_owned(), program, args);
+            run_supervised(Path::new(OURSELVES), &args, Supervision::Outside(&limits))?
         }
     };
-    let told = proof::ending(&confinement.proof).unwrap_or(ending);
-    if let ProgramExit::Signal(number) = told {
-        die_of(number)?;
+    let exit = proof::read_program_exit(&confinement.proof).unwrap_or(ending);
+    if let ProgramExit::Signal(number) = exit {
+        die_of_signal(number)?;
     }
-    Ok(told.code())
+    Ok(exit.code())
 }
 
-/// How the one inside is started where it is not a fork.
-fn words(us: OsString, file: OsString, program: &OsStr, args: &[OsString]) -> Vec<OsString> {
+/// Returns the arguments of the inner process on levels where it is not a fork.
+fn inner_args(us: OsString, file: OsString, program: &OsStr, args: &[OsString]) -> Vec<OsString> {
     let mut words = vec!["confined".into(), us, file, "--".into(), program.to_owned()];
     words.extend_from_slice(args);
     words
 }
 
-/// Ends as the program inside ended, so that whoever waits for us sees it.
-fn die_of(number: i32) -> io::Result<()> {
+/// Ends this process with the signal that ended the program, so that the waiting process sees it.
+fn die_of_signal(number: i32) -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
+    // Our own death must not leave a core dump.
     setrlimit(Resource::Core, none)?;
     match Signal::from_named_raw(number) {
         Some(signal) => Ok(kill_process(getpid(), signal)?),
@@ -231,18 +235,18 @@ fn die_of(number: i32) -> io::Result<()> {
     }
 }
 
-/// Gives up everything that can be given up, in the order in which that is possible, and proves it.
-fn lock_in(confinement: &SandboxSpec, notebook: &mut ProofLog) -> io::Result<()> {
-    // Where memory runs out, the kernel ends this run before anything of the person's.
+/// Gives up all rights, in the only possible order, and proves it.
+fn restrict(confinement: &SandboxSpec, proof_log: &mut ProofLog) -> io::Result<()> {
+    // If memory runs out, the kernel kills this run before the person's processes.
     drop(fs::write("/proc/self/oom_score_adj", "500"));
-    shed::bounds(
+    privileges::set_resource_limits(
         &confinement.bounds,
         confinement.rung != SandboxLevel::Landlock,
     )?;
-    shed::capabilities()?;
-    let abi = super::landlock::restrict(confinement)?;
-    super::seccomp::restrict(confinement)?;
+    privileges::drop_capabilities()?;
+    let abi = super::landlock::restrict_with_landlock(confinement)?;
+    super::seccomp::restrict_with_seccomp(confinement)?;
     let proof = proof::prove(confinement, abi)?;
-    notebook.proven(proof)?;
+    proof_log.log_proof(proof)?;
     Ok(())
 }

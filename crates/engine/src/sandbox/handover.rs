@@ -1,8 +1,8 @@
-//! Listening sockets that are made in a run's network namespace and served outside of it.
+//! Passes listening sockets out of a run's network namespace, so that we can serve them outside.
 //!
-//! The run's side connects to a socket file of ours before it locks itself in, sends the sockets as
-//! ancillary data and waits for one byte. By then the file is gone, so that nobody who starts
-//! later can say anything there.
+//! The run's side connects to a socket file of ours before it restricts itself, sends the sockets
+//! as ancillary data and waits for one byte. The file is removed before that byte is sent, so no
+//! program that starts later can connect.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -24,41 +24,42 @@ use super::proxy::{FORWARDS_MAX, ProxyRules};
 use crate::log::removed;
 
 const NAME: &str = "proxy.sock";
-/// How long the run's side waits for ours.
+/// Longest time for which the run's side waits for ours.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// The proxy's own socket and the forwards'.
+/// One socket for the proxy, and one for each forward.
 const SOCKETS_MAX: usize = FORWARDS_MAX + 1;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(SOCKETS_MAX));
 
-/// A short name for a file in an open directory: the names of sockets have room for 107 bytes.
-fn short(dir: &OwnedFd) -> PathBuf {
+/// Returns a short path for the socket file in an open directory: a socket path has at most 107
+/// bytes.
+fn short_socket_path(dir: &OwnedFd) -> PathBuf {
     Path::new("/proc/self/fd")
         .join(dir.as_raw_fd().to_string())
         .join(NAME)
 }
 
-fn opened(dir: &Path) -> io::Result<OwnedFd> {
+fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
     let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(open(dir, by_name, Mode::empty())?)
 }
 
-/// Makes the sockets here and gives them to whoever listens in `dir`. For the run's side, before it
-/// locks itself in.
-pub fn hand_over(proxied: &ProxyRules, dir: &Path) -> io::Result<()> {
-    let told = |what: &str, error: io::Error| {
+/// Creates the sockets and sends them to the receiver in `dir`. The run's side calls it before it
+/// restricts itself.
+pub fn send_listeners(rules: &ProxyRules, dir: &Path) -> io::Result<()> {
+    let failed = |what: &str, error: io::Error| {
         io::Error::new(
             error.kind(),
-            format!("the network of the run: {what}: {error}"),
+            format!("could not set up the run's network: {what}: {error}"),
         )
     };
     let mut sockets = Vec::new();
-    for port in proxied.ports().take(SOCKETS_MAX) {
+    for port in rules.ports().take(SOCKETS_MAX) {
         let listener = TcpListener::bind(("127.0.0.1", port));
-        sockets.push(listener.map_err(|error| told(&format!("port {port}"), error))?);
+        sockets.push(listener.map_err(|error| failed(&format!("port {port}"), error))?);
     }
-    let dir = opened(dir)?;
-    let mut stream =
-        UnixStream::connect(short(&dir)).map_err(|error| told("Countersign", error))?;
+    let dir = open_dir(dir)?;
+    let mut stream = UnixStream::connect(short_socket_path(&dir))
+        .map_err(|error| failed("Countersign", error))?;
     let handles: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -74,10 +75,10 @@ pub fn hand_over(proxied: &ProxyRules, dir: &Path) -> io::Result<()> {
     stream.set_read_timeout(Some(WAIT_MAX))?;
     stream
         .read_exact(&mut [0])
-        .map_err(|error| told("no answer", error))
+        .map_err(|error| failed("no answer", error))
 }
 
-/// Our side: waits for the sockets.
+/// Our side, which waits for the sockets.
 #[derive(Debug)]
 pub struct SocketReceiver {
     listener: UnixListener,
@@ -85,32 +86,34 @@ pub struct SocketReceiver {
 }
 
 impl SocketReceiver {
-    /// In a directory that only we and the run's side reach. What an earlier run left is replaced.
+    /// Listens in a directory that only we and the run's side reach. A leftover socket file of an
+    /// earlier run is replaced.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        crate::private::make_dir(dir)?;
+        crate::private_files::make_dir(dir)?;
         let file = dir.join(NAME);
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(short(&opened(dir)?))?;
+        let listener = UnixListener::bind(short_socket_path(&open_dir(dir)?))?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, file })
     }
 
-    /// The sockets of the first who comes; nobody else is listened to.
-    pub async fn listeners(self) -> io::Result<Vec<TcpListener>> {
+    /// Returns the sockets from the first connection and accepts no other one.
+    pub async fn receive_listeners(self) -> io::Result<Vec<TcpListener>> {
         let listener = tokio::net::UnixListener::from_std(self.listener.try_clone()?)?;
         let (stream, _) = listener.accept().await?;
         stream.readable().await?;
         let sockets = loop {
-            match stream.try_io(Interest::READABLE, || received(stream.as_fd())) {
+            match stream.try_io(Interest::READABLE, || receive_from(stream.as_fd())) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     stream.readable().await?;
                 }
                 other => break other?,
             }
         };
+        // Remove the socket file before the run's side continues and starts the program.
         drop(listener);
         drop(self);
         stream.writable().await?;
@@ -125,7 +128,7 @@ impl Drop for SocketReceiver {
     }
 }
 
-fn received(stream: BorrowedFd<'_>) -> io::Result<Vec<TcpListener>> {
+fn receive_from(stream: BorrowedFd<'_>) -> io::Result<Vec<TcpListener>> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -158,14 +161,14 @@ mod tests {
         let (one, two) = (free(), free());
         let ports = [&one, &two].map(|socket| socket.local_addr().unwrap().port());
         drop((one, two));
-        let proxied = ProxyRules {
+        let rules = ProxyRules {
             port: ports[0],
             forwards: vec![ports[1]],
             ..ProxyRules::default()
         };
         let there = deep.clone();
-        let run = tokio::task::spawn_blocking(move || hand_over(&proxied, &there));
-        let listeners = receiver.listeners().await.unwrap();
+        let run = tokio::task::spawn_blocking(move || send_listeners(&rules, &there));
+        let listeners = receiver.receive_listeners().await.unwrap();
         run.await.unwrap().unwrap();
         let served: Vec<u16> = listeners
             .iter()
@@ -173,7 +176,7 @@ mod tests {
             .collect();
         assert_eq!(served, ports);
         assert!(!deep.join(NAME).exists());
-        // The second who comes finds nobody.
-        assert!(hand_over(&ProxyRules::default(), &deep).is_err());
+        // A second connection is refused.
+        assert!(send_listeners(&ProxyRules::default(), &deep).is_err());
     }
 }

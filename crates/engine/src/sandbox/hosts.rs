@@ -1,5 +1,5 @@
-//! Hosts that a run may reach, as people and adapters name them, and how a request is compared with
-//! them. Pure: nothing is resolved here.
+//! Hosts that a run may reach, in the form that people and adapters write, and the comparison of a
+//! request with them. The module is pure and resolves no names.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,14 +8,14 @@ use std::str::FromStr;
 use flow::policy::network::is_host;
 use serde::{Deserialize, Serialize};
 
-/// Ports that a host named without one may be reached at.
+/// Permitted ports of a host that is listed without a port.
 const USUAL_PORTS: [u16; 2] = [443, 80];
 
 /// A host to connect to: `example.com`, `example.com:8443`, `*.example.com`, `[::1]:8080`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Destination {
-    /// In lower case, without brackets and without a final dot.
+    /// Name in lower case, without brackets and without a final dot.
     name: String,
     port: Option<u16>,
 }
@@ -23,7 +23,7 @@ pub struct Destination {
 impl Destination {
     pub fn new(name: &str, port: u16) -> Self {
         Self {
-            name: normal(name),
+            name: normalize_host(name),
             port: Some(port),
         }
     }
@@ -36,20 +36,20 @@ impl Destination {
         self.port
     }
 
-    /// Whether a connection to this host and port is one to the destination.
+    /// Returns whether this destination permits a connection to the host and port.
     pub fn admits(&self, host: &str, port: u16) -> bool {
         let at_port = match self.port {
             Some(own) => own == port,
             None => USUAL_PORTS.contains(&port),
         };
-        at_port && self.is_named(&normal(host))
+        at_port && self.matches_name(&normalize_host(host))
     }
 
-    fn is_named(&self, host: &str) -> bool {
+    fn matches_name(&self, host: &str) -> bool {
         let (ours, theirs) = (self.name.parse::<IpAddr>(), host.parse::<IpAddr>());
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) => ours == theirs,
-            // An address is reached only where that address is named.
+            // An IP address is permitted only if that address itself is listed.
             (_, Ok(_)) => false,
             _ => match self.name.strip_prefix("*.") {
                 Some(domain) => host
@@ -60,14 +60,14 @@ impl Destination {
         }
     }
 
-    /// The port of a service on this machine, if that is what is meant.
+    /// Returns the port, if the destination is a service on this machine.
     pub fn loopback_port(&self) -> Option<u16> {
         let local = self.name == "localhost" || self.name == "127.0.0.1";
         self.port.filter(|_| local)
     }
 }
 
-fn normal(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     let host = host.strip_prefix('[').unwrap_or(host);
     let host = host.strip_suffix(']').unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
@@ -91,7 +91,7 @@ impl FromStr for Destination {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refuse = || format!("{text:?} is no host");
+        let refuse = || format!("{text:?} is not a host; use NAME, NAME:PORT or *.NAME");
         if !is_host(text) {
             return Err(refuse());
         }
@@ -100,7 +100,7 @@ impl FromStr for Destination {
             _ => (text, None),
         };
         let port = port.map(str::parse).transpose().map_err(|_| refuse())?;
-        let name = normal(name);
+        let name = normalize_host(name);
         Ok(Self { name, port })
     }
 }
@@ -119,14 +119,15 @@ impl From<Destination> for String {
     }
 }
 
-/// How many addresses are taken from one text.
+/// Maximum number of addresses from one text.
 const IN_TEXT_MAX: usize = 16;
 
-/// The hosts of all web addresses in a text: a base URL, or a configuration with one in it.
-pub fn in_text(text: &str) -> Vec<Destination> {
-    let mut found = Vec::new();
+/// Returns the hosts of all web addresses in a text: a base URL, or a configuration that contains
+/// one.
+pub fn hosts_in_text(text: &str) -> Vec<Destination> {
+    let mut hosts = Vec::new();
     let mut rest = text;
-    while found.len() < IN_TEXT_MAX {
+    while hosts.len() < IN_TEXT_MAX {
         let Some(at) = rest.find("://") else {
             break;
         };
@@ -137,10 +138,10 @@ pub fn in_text(text: &str) -> Vec<Destination> {
         };
         rest = rest.get(at + 3..).unwrap_or_default();
         if let Some(usual) = usual {
-            found.extend(authority(rest, usual));
+            hosts.extend(parse_authority(rest, usual));
         }
     }
-    found
+    hosts
 }
 
 fn ends_with(before: &str, scheme: &str) -> bool {
@@ -152,32 +153,32 @@ fn ends_with(before: &str, scheme: &str) -> bool {
     })
 }
 
-/// The host at the beginning of a text that follows a scheme.
-fn authority(text: &str, usual_port: u16) -> Option<Destination> {
+/// Parses the host at the start of a text that follows a scheme.
+fn parse_authority(text: &str, usual_port: u16) -> Option<Destination> {
     let of_host =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '[' | ']');
     let stop = |c: char| matches!(c, '/' | '?' | '#' | '\\' | '"' | '\'') || c.is_whitespace();
     let whole = text.split(stop).next().unwrap_or_default();
-    // A name and a password may stand in front.
+    // A user name and a password may precede the host.
     let host = whole.rsplit('@').next().unwrap_or_default();
     let end = host.find(|c| !of_host(c)).unwrap_or(host.len());
-    let mut found: Destination = host[..end].trim_end_matches(':').parse().ok()?;
-    found.port.get_or_insert(usual_port);
-    (!found.name.starts_with('*')).then_some(found)
+    let mut host_and_port: Destination = host[..end].trim_end_matches(':').parse().ok()?;
+    host_and_port.port.get_or_insert(usual_port);
+    (!host_and_port.name.starts_with('*')).then_some(host_and_port)
 }
 
-/// The host that the value of a variable names, where the variable's own name says that it does:
-/// some take `OLLAMA_HOST=127.0.0.1:11434`.
-pub fn in_variable(name: &str, value: &str) -> Vec<Destination> {
+/// Returns the hosts in the value of an environment variable. A bare host counts only if the
+/// variable's name ends in `_HOST` or `_ENDPOINT`, as in `OLLAMA_HOST=127.0.0.1:11434`.
+pub fn hosts_in_variable(name: &str, value: &str) -> Vec<Destination> {
     let upper = name.to_ascii_uppercase();
-    // A proxy of the person's is a way to everywhere.
+    // The person's own proxy would give access to every host.
     if upper.ends_with("_PROXY") {
         return Vec::new();
     }
     let bare = upper.ends_with("_HOST") || upper.ends_with("_ENDPOINT");
     match value.trim().parse::<Destination>() {
-        Ok(found) if bare && !found.name.starts_with('*') => vec![found],
-        _ => in_text(value),
+        Ok(host) if bare && !host.name.starts_with('*') => vec![host],
+        _ => hosts_in_text(value),
     }
 }
 
@@ -252,21 +253,27 @@ mod tests {
             ("https://*.example.com/ https:///x http://@/", &[]),
         ];
         for (text, wanted) in rows {
-            let found: Vec<String> = in_text(text).iter().map(ToString::to_string).collect();
+            let found: Vec<String> = hosts_in_text(text)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             assert_eq!(found, wanted, "{text}");
         }
         assert_eq!(
-            in_variable("OLLAMA_HOST", "127.0.0.1:1"),
+            hosts_in_variable("OLLAMA_HOST", "127.0.0.1:1"),
             [of("127.0.0.1:1")]
         );
-        assert_eq!(in_variable("SOME_KEY", "127.0.0.1:1"), []);
-        assert_eq!(in_variable("https_proxy", "http://proxy.example:1"), []);
+        assert_eq!(hosts_in_variable("SOME_KEY", "127.0.0.1:1"), []);
+        assert_eq!(
+            hosts_in_variable("https_proxy", "http://proxy.example:1"),
+            []
+        );
     }
 
     proptest! {
         #[test]
         fn no_text_breaks_the_search_or_names_a_wildcard(text in ".{0,200}") {
-            for found in in_text(&text).into_iter().chain(in_variable("X_HOST", &text)) {
+            for found in hosts_in_text(&text).into_iter().chain(hosts_in_variable("X_HOST", &text)) {
                 prop_assert!(!found.to_string().contains('*'));
                 prop_assert_eq!(&found.to_string().parse::<Destination>().unwrap(), &found);
             }

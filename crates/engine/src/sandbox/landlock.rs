@@ -1,5 +1,5 @@
-//! Landlock: the list of what may be read and what may be written, held by the kernel for the
-//! process and all that come of it. Required; a kernel without it has no rung.
+//! Landlock: the kernel enforces lists of readable and writable paths for the process and its
+//! descendants. It is required; without it no sandbox level works.
 
 use std::fs;
 use std::io;
@@ -12,20 +12,21 @@ use landlock::{
 
 use super::{SandboxLevel, SandboxNetwork, SandboxSpec};
 
-/// Truncating is known from here on; before, a file could be emptied without a right to write.
+/// Oldest accepted version. Earlier ones do not cover truncation, so a file could be emptied
+/// without write permission.
 const LEAST: ABI = ABI::V3;
-/// Signals and abstract sockets are known from here on.
+/// First version that restricts signals and abstract sockets.
 const SCOPED: ABI = ABI::V6;
-/// What we know of the newest kernels.
+/// Newest version that we know.
 const MOST: ABI = ABI::V7;
 
-/// Restricts this process, and says which version of the interface does it.
-pub fn restrict(confinement: &SandboxSpec) -> io::Result<u32> {
+/// Restricts this process and returns the version of the Landlock interface.
+pub fn restrict_with_landlock(confinement: &SandboxSpec) -> io::Result<u32> {
     let abi = kernel_abi();
-    let least = least(confinement);
+    let least = minimum_abi(confinement);
     if abi < least {
         return Err(io::Error::other(format!(
-            "the kernel offers Landlock {}, and {} is needed: Linux {}, with `landlock` among its security modules (lsm=)",
+            "the kernel offers Landlock {}, and {} is needed: use Linux {} or newer, with `landlock` among its security modules (lsm=)",
             abi as i32,
             least as i32,
             if least == LEAST { "6.2" } else { "6.12" }
@@ -41,18 +42,19 @@ pub fn restrict(confinement: &SandboxSpec) -> io::Result<u32> {
             .scope(Scope::AbstractUnixSocket | Scope::Signal)
             .map_err(io::Error::other)?;
     }
-    if confinement.rung == SandboxLevel::Landlock && confinement.network.is_apart() {
+    if confinement.rung == SandboxLevel::Landlock && confinement.network.is_isolated() {
         let tcp = AccessNet::BindTcp | AccessNet::ConnectTcp;
         ruleset = ruleset.handle_access(tcp).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
     created = match confinement.rung {
         SandboxLevel::Native | SandboxLevel::Bubblewrap => {
-            inside_a_root(created, confinement, handled)?
+            rules_with_mounts(created, confinement, handled)?
         }
-        SandboxLevel::Landlock => {
-            ports(alone(created, confinement, handled)?, &confinement.network)?
-        }
+        SandboxLevel::Landlock => allow_ports(
+            rules_without_mounts(created, confinement, handled)?,
+            &confinement.network,
+        )?,
     };
     let status = created.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
@@ -62,19 +64,19 @@ pub fn restrict(confinement: &SandboxSpec) -> io::Result<u32> {
     }
 }
 
-/// Whether the kernel keeps signals and abstract sockets inside.
+/// Returns whether the kernel keeps signals and abstract sockets inside the sandbox.
 pub fn is_scoped() -> bool {
     kernel_abi() >= SCOPED
 }
 
-fn least(confinement: &SandboxSpec) -> ABI {
+fn minimum_abi(confinement: &SandboxSpec) -> ABI {
     match confinement.rung {
         SandboxLevel::Native | SandboxLevel::Bubblewrap => LEAST,
         SandboxLevel::Landlock => SCOPED,
     }
 }
 
-/// The newest version that the kernel and we both know.
+/// Returns the newest version that both the kernel and we know.
 fn kernel_abi() -> ABI {
     const KNOWN: [ABI; 7] = [
         ABI::V7,
@@ -85,9 +87,9 @@ fn kernel_abi() -> ABI {
         ABI::V2,
         ABI::V1,
     ];
-    let known = |abi: &ABI| {
-        // From the seventh on only logging differs, which cannot be asked for in this way.
-        let asked = Ruleset::default()
+    let is_supported = |abi: &ABI| {
+        // From version 7 on, only logging differs, which cannot be probed in this way.
+        let result = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(*abi))
             .and_then(|ruleset| match *abi {
@@ -95,18 +97,22 @@ fn kernel_abi() -> ABI {
                 _ => Ok(ruleset),
             })
             .and_then(Ruleset::create);
-        asked.is_ok()
+        result.is_ok()
     };
-    KNOWN.into_iter().find(known).unwrap_or(ABI::Unsupported)
+    KNOWN
+        .into_iter()
+        .find(is_supported)
+        .unwrap_or(ABI::Unsupported)
 }
 
-/// The mounts decide what is there; this decides once more what may be written.
-fn inside_a_root(
+/// Adds the rules for levels with a root of their own: the mounts decide what is visible, and
+/// Landlock limits writing once more.
+fn rules_with_mounts(
     mut ruleset: RulesetCreated,
     confinement: &SandboxSpec,
     handled: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
-    ruleset = allow(ruleset, Path::new("/"), reading())?;
+    ruleset = allow(ruleset, Path::new("/"), read_access())?;
     let shared = ["/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/pts"].map(PathBuf::from);
     let layers = confinement.layered.iter().map(|layer| &layer.dir);
     for dir in shared.iter().chain(&confinement.write).chain(layers) {
@@ -114,36 +120,39 @@ fn inside_a_root(
             ruleset = allow(ruleset, dir, handled)?;
         }
     }
-    devices(ruleset, handled)
+    allow_devices(ruleset, handled)
 }
 
-/// Nothing but this decides what is there, so that the list is longer.
-fn alone(
+/// Adds the rules for the level without mounts, where Landlock alone decides what is readable.
+fn rules_without_mounts(
     mut ruleset: RulesetCreated,
     confinement: &SandboxSpec,
     handled: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
     for path in &confinement.read {
-        for path in around(path, &confinement.masked) {
-            ruleset = allow(ruleset, &path, reading())?;
+        for path in paths_around(path, &confinement.masked) {
+            ruleset = allow(ruleset, &path, read_access())?;
         }
     }
     for path in [Path::new("/proc"), Path::new("/sys/devices/system")] {
-        ruleset = allow(ruleset, path, reading())?;
+        ruleset = allow(ruleset, path, read_access())?;
     }
-    // A rule cannot take away from another: what is shut in a directory in which new files can be
-    // made is not shut here. It is a worktree's pointer, which nobody follows and which is put back.
+    // A rule cannot take permissions away from another one, so read-only paths inside writable
+    // directories are writable here. This affects a worktree's pointer, which we do not follow and
+    // which is restored after the run.
     for path in &confinement.write {
         ruleset = allow(ruleset, path, handled)?;
     }
-    devices(ruleset, handled)
+    allow_devices(ruleset, handled)
 }
 
-/// The ports that may be connected to where a proxy is the way out. Landlock sees the port and not
-/// the address.
-fn ports(mut ruleset: RulesetCreated, network: &SandboxNetwork) -> io::Result<RulesetCreated> {
-    if let SandboxNetwork::Proxy(proxied) = network {
-        for port in proxied.ports() {
+/// Permits connections to the ports of the proxy. Landlock checks the port, not the address.
+fn allow_ports(
+    mut ruleset: RulesetCreated,
+    network: &SandboxNetwork,
+) -> io::Result<RulesetCreated> {
+    if let SandboxNetwork::Proxy(rules) = network {
+        for port in rules.ports() {
             let rule = NetPort::new(port, AccessNet::ConnectTcp);
             ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;
         }
@@ -151,9 +160,10 @@ fn ports(mut ruleset: RulesetCreated, network: &SandboxNetwork) -> io::Result<Ru
     Ok(ruleset)
 }
 
-/// The path itself, or, where something below it is left out, all that lies around that. What
-/// contains the path leaves it in: it was named.
-fn around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
+/// Returns the path itself or, if something below it is left out, everything around that. An
+/// excluded directory that contains the path has no effect, because the path was listed
+/// explicitly.
+fn paths_around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     let inner = left_out
         .iter()
         .any(|out| out.starts_with(path) && out != path);
@@ -166,11 +176,14 @@ fn around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     let children = entries.filter_map(|entry| Some(entry.ok()?.path()));
     children
         .filter(|child| !left_out.contains(child))
-        .flat_map(|child| around(&child, left_out))
+        .flat_map(|child| paths_around(&child, left_out))
         .collect()
 }
 
-fn devices(mut ruleset: RulesetCreated, handled: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
+fn allow_devices(
+    mut ruleset: RulesetCreated,
+    handled: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
     for name in super::root::DEVICES {
         let path = Path::new("/dev").join(name);
         if path.exists() {
@@ -180,11 +193,11 @@ fn devices(mut ruleset: RulesetCreated, handled: BitFlags<AccessFs>) -> io::Resu
     Ok(ruleset)
 }
 
-fn reading() -> BitFlags<AccessFs> {
+fn read_access() -> BitFlags<AccessFs> {
     AccessFs::from_read(ABI::V1)
 }
 
-/// A path that is not there, or may not even be named, needs no permission.
+/// Adds a rule for the path. A path that does not exist or cannot be opened needs no rule.
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The one interface of a network namespace that has no other, switched on.
+//! Switches on loopback, the only interface of a new network namespace.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
-/// `RTM_NEWLINK` for the interface with index 1: flag `IFF_UP`, of the flags only this one.
+/// Netlink message `RTM_NEWLINK` that sets only the flag `IFF_UP` of the interface with index 1.
 const REQUEST: [u8; 32] = {
     let mut message = [0; 32];
     message[0] = 32;
     message[4] = 16;
-    // A request, to be acknowledged.
+    // NLM_F_REQUEST and NLM_F_ACK.
     message[6] = 1 | 4;
     message[8] = 1;
     message[20] = 1;
@@ -21,7 +21,7 @@ const REQUEST: [u8; 32] = {
 };
 const ERROR: u8 = 2;
 
-pub fn up() -> io::Result<()> {
+pub fn bring_up_loopback() -> io::Result<()> {
     let kernel = socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
@@ -36,6 +36,8 @@ pub fn up() -> io::Result<()> {
         .filter(|_| length >= 20 && answer[4] == ERROR);
     match code {
         Some([0, 0, 0, 0]) => Ok(()),
-        _ => Err(io::Error::other("loopback could not be switched on")),
+        _ => Err(io::Error::other(
+            "the loopback interface could not be switched on",
+        )),
     }
 }

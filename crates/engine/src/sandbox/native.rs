@@ -1,5 +1,5 @@
-//! The native rung's namespaces and mounts: a new root in which everything is read-only but the
-//! run's own, made with the rights of a user namespace and none of the machine's.
+//! Namespaces and mounts of the native level: a new root in which everything except the run's own
+//! directories is read-only. It needs the rights of a user namespace and none on the machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,26 +15,26 @@ use rustix::mount::{
 };
 use rustix::process::{getgid, getuid, pivot_root, setsid};
 
+use super::host_root::{HostRoot, KernelMounts};
 use super::new_root::NewRoot;
 use super::root::{self, RootPart, RootParts};
-use super::sources::{HostRoot, KernelMounts};
 use super::{SandboxNetwork, SandboxSpec, handover, loopback};
 
-/// Where the new root is put together, on a file system in memory; must be there on every machine.
-const YARD: &str = "/tmp";
-/// The machine's own root, as seen from the yard.
-pub const OLD: &str = "/old";
-const NEW: &str = "/new";
-/// Nothing: an overlay wants two directories.
-pub const EMPTY: &str = "/empty";
-/// Overlays of directories of which single files are shown.
-pub const AROUND: &str = "/around";
+/// Mount point of the tmpfs on which the new root is built; it must exist on every machine.
+const STAGING_DIR: &str = "/tmp";
+/// Path of the machine's own root while the new root is built.
+pub const HOST_ROOT: &str = "/old";
+const NEW_ROOT: &str = "/new";
+/// An empty directory, because a read-only overlay needs two lower directories.
+pub const EMPTY_DIR: &str = "/empty";
+/// Parent of the overlays of directories from which single files are mounted.
+pub const OVERLAYS_DIR: &str = "/around";
 
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// Leaves the machine's namespaces. Whoever is started next is the first process of a new one.
+/// Leaves the machine's namespaces. The next child is the first process of a new PID namespace.
 /// `notes` is the directory of the specification.
-pub fn separate(network: &SandboxNetwork, notes: &Path) -> io::Result<()> {
+pub fn unshare_namespaces(network: &SandboxNetwork, notes: &Path) -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut kinds = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -42,98 +42,103 @@ pub fn separate(network: &SandboxNetwork, notes: &Path) -> io::Result<()> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    if network.is_apart() {
+    if network.is_isolated() {
         kinds |= CloneFlags::CLONE_NEWNET;
     }
-    unshare(kinds).map_err(forbidden)?;
+    unshare(kinds).map_err(namespaces_forbidden)?;
     become_user(0, uid, 0, gid, "/proc")?;
-    if network.is_apart() {
-        loopback::up()?;
+    if network.is_isolated() {
+        loopback::bring_up_loopback()?;
     }
     match network {
-        SandboxNetwork::Proxy(proxied) => handover::hand_over(proxied, notes),
+        SandboxNetwork::Proxy(rules) => handover::send_listeners(rules, notes),
         SandboxNetwork::On | SandboxNetwork::Off => Ok(()),
     }
 }
 
-fn forbidden(error: nix::Error) -> io::Error {
+fn namespaces_forbidden(error: nix::Error) -> io::Error {
     io::Error::other(format!(
         "namespaces are forbidden on this machine ({error}); see kernel.unprivileged_userns_clone, \
          user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns"
     ))
 }
 
-/// Our one user, under another number inside.
+/// Maps our own user and group, the only ones, to other ids inside the namespace.
 fn become_user(uid: u32, outer_uid: u32, gid: u32, outer_gid: u32, proc: &str) -> io::Result<()> {
     let own = Path::new(proc).join("self");
+    // The kernel accepts an unprivileged gid_map only after setgroups is denied.
     fs::write(own.join("setgroups"), "deny")?;
     fs::write(own.join("uid_map"), format!("{uid} {outer_uid} 1"))?;
     fs::write(own.join("gid_map"), format!("{gid} {outer_gid} 1"))
 }
 
-/// What came of putting the root together.
+/// Result of building the root.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltRoot {
-    /// Whether no socket, pipe or lock of anybody else can be reached through what is shown.
+    /// Whether no socket, pipe or lock of another process is reachable through the mounted files.
     pub apart: bool,
 }
 
-/// Makes the new root and enters it. Everything that the machine gives is taken hold of first, then
-/// the machine's own root is let go of, and only then the first file or directory is made.
-pub fn build(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
-    let parts = root::parts(confinement)?;
-    let person = owner()?;
+/// Builds the new root and enters it. It first opens everything from the machine, then detaches
+/// the machine's own root, and only then creates the first file or directory.
+pub fn build_root(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
+    let parts = root::root_parts(confinement)?;
+    let outer_user = outer_user()?;
+    // A new session has no controlling terminal.
     setsid()?;
+    // Our mounts must not propagate to the machine.
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    enter_yard()?;
-    let mut sources = HostRoot::open()?;
-    let mut pieces = Vec::new();
+    enter_staging_root()?;
+    let mut host = HostRoot::open()?;
+    let mut mounts = Vec::new();
     for part in &parts {
-        let found = sources.gather(part, &mut pieces);
-        found.map_err(|error| told(&format!("{} for the new root", part.at.display()), error))?;
+        let result = host.collect_part(part, &mut mounts);
+        result.map_err(|error| {
+            with_context(&format!("{} for the new root", part.at.display()), error)
+        })?;
     }
-    let kernel = sources.kernel()?;
-    let built = BuiltRoot {
-        apart: sources.apart,
-    };
-    drop(sources);
-    unmount(OLD, UnmountFlags::DETACH)?;
-    memory(Path::new(NEW), 4 << 20)?;
+    let kernel = host.kernel_mounts()?;
+    let built = BuiltRoot { apart: host.apart };
+    drop(host);
+    unmount(HOST_ROOT, UnmountFlags::DETACH)?;
+    mount_tmpfs(Path::new(NEW_ROOT), 4 << 20)?;
     let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut root = NewRoot::new(open(NEW, by_name, Mode::empty())?)?;
-    for piece in &pieces {
-        let done = piece.put(&mut root);
-        done.map_err(|error| told(&format!("{} in the new root", piece.at.display()), error))?;
+    let mut root = NewRoot::new(open(NEW_ROOT, by_name, Mode::empty())?)?;
+    for mount in &mounts {
+        let result = mount.attach_to(&mut root);
+        result.map_err(|error| {
+            with_context(&format!("{} in the new root", mount.at.display()), error)
+        })?;
     }
-    drop(pieces);
-    devices(&root, &kernel)?;
-    processes(&root, &kernel, confinement)?;
-    close(&parts)?;
-    leave_yard()?;
-    person.again()?;
+    drop(mounts);
+    mount_devices(&root, &kernel)?;
+    mount_proc(&root, &kernel, confinement)?;
+    make_read_only(&parts)?;
+    leave_staging_root()?;
+    outer_user.enter_second_user_namespace()?;
     Ok(built)
 }
 
-pub fn told(what: &str, error: io::Error) -> io::Error {
+pub fn with_context(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Who we are outside: the number that our one user has there.
+/// User and group ids that we have outside of the namespace.
 struct OuterUser {
     uid: u32,
     gid: u32,
 }
 
-fn owner() -> io::Result<OuterUser> {
+fn outer_user() -> io::Result<OuterUser> {
     let outer = |map: &str| -> io::Result<u32> {
         let text = fs::read_to_string(map)?;
         let number = text.split_ascii_whitespace().nth(1);
         number
             .and_then(|number| number.parse().ok())
-            .ok_or_else(|| io::Error::other(format!("{map} is not to be understood: {text}")))
+            .ok_or_else(|| io::Error::other(format!("{map} cannot be parsed: {text}")))
     };
     Ok(OuterUser {
         uid: outer("/proc/self/uid_map")?,
@@ -142,45 +147,46 @@ fn owner() -> io::Result<OuterUser> {
 }
 
 impl OuterUser {
-    /// A second user namespace: the mounts belong to the first, so that whatever rights were won
-    /// in this one are none over them. Inside, people have the number that they have outside.
-    fn again(&self) -> io::Result<()> {
+    /// Enters a second user namespace. The mounts belong to the first one, so rights gained in the
+    /// second give no power over them. Inside, the user has the same id as outside.
+    fn enter_second_user_namespace(&self) -> io::Result<()> {
         unshare(CloneFlags::CLONE_NEWUSER)?;
         become_user(self.uid, 0, self.gid, 0, "/proc")
     }
 }
 
-/// Swaps the machine's root for an empty yard; the root is then at [`OLD`].
-fn enter_yard() -> io::Result<()> {
-    memory(Path::new(YARD), 1 << 20)?;
-    let old = Path::new(YARD).join(OLD.trim_start_matches('/'));
+/// Replaces the machine's root with an empty tmpfs; the old root is then at [`OLD`].
+fn enter_staging_root() -> io::Result<()> {
+    mount_tmpfs(Path::new(STAGING_DIR), 1 << 20)?;
+    let old = Path::new(STAGING_DIR).join(HOST_ROOT.trim_start_matches('/'));
     fs::create_dir(&old)?;
-    pivot_root(YARD, &old)?;
+    pivot_root(STAGING_DIR, &old)?;
     std::env::set_current_dir("/")?;
-    for dir in [NEW, EMPTY, AROUND] {
+    for dir in [NEW_ROOT, EMPTY_DIR, OVERLAYS_DIR] {
         fs::create_dir(dir)?;
     }
     Ok(())
 }
 
-fn leave_yard() -> io::Result<()> {
-    std::env::set_current_dir(NEW)?;
+fn leave_staging_root() -> io::Result<()> {
+    std::env::set_current_dir(NEW_ROOT)?;
+    // This stacks the old root over the new one at the same path; detaching it leaves the new root.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")
 }
 
-fn memory(at: &Path, bytes: u64) -> io::Result<()> {
+fn mount_tmpfs(at: &Path, bytes: u64) -> io::Result<()> {
     let size = format!("size={bytes},mode=0755\0");
     let options = std::ffi::CStr::from_bytes_with_nul(size.as_bytes()).map_err(io::Error::other)?;
     Ok(mount("tmpfs", at, "tmpfs", QUIET, options)?)
 }
 
-pub fn below(root: &str, path: &Path) -> PathBuf {
+pub fn path_below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn devices(root: &NewRoot, kernel: &KernelMounts) -> io::Result<()> {
+fn mount_devices(root: &NewRoot, kernel: &KernelMounts) -> io::Result<()> {
     let dev = Path::new("/dev");
     for (name, device) in &kernel.devices {
         root.attach(device, &dev.join(name), false)?;
@@ -194,14 +200,14 @@ fn devices(root: &NewRoot, kernel: &KernelMounts) -> io::Result<()> {
     ] {
         root.link(&dev.join(name), Path::new(to))?;
     }
-    root.dir(&dev.join("pts"))?;
+    root.make_dir(&dev.join("pts"))?;
     match &kernel.terminals {
         Some(terminals) => root.attach(terminals, &dev.join("pts"), true),
         None => Ok(()),
     }
 }
 
-/// Whoever may write here writes to the whole machine.
+/// Entries of `/proc` in which a write would affect the whole machine.
 const SHUT_IN_PROC: &[&str] = &[
     "sys",
     "sysrq-trigger",
@@ -229,12 +235,12 @@ const MASKED_IN_PROC: &[&str] = &[
     "modules",
 ];
 
-fn processes(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) -> io::Result<()> {
+fn mount_proc(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) -> io::Result<()> {
     root.attach(&kernel.processes, Path::new("/proc"), true)?;
-    let proc = below(NEW, Path::new("/proc"));
+    let proc = path_below(NEW_ROOT, Path::new("/proc"));
     let quiet = QUIET | MountFlags::NOEXEC;
     limit_pids(&proc, confinement.bounds.processes);
-    // No namespaces but the one that we are about to make.
+    // Allow only the one namespace that we are about to create.
     fs::write(proc.join("sys/user/max_user_namespaces"), "1")?;
     for name in SHUT_IN_PROC {
         let at = proc.join(name);
@@ -246,21 +252,21 @@ fn processes(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) -
     for name in MASKED_IN_PROC {
         let at = proc.join(name);
         if at.exists() {
-            mount_bind_recursive(below(NEW, Path::new("/dev/null")), &at)?;
+            mount_bind_recursive(path_below(NEW_ROOT, Path::new("/dev/null")), &at)?;
         }
     }
     Ok(())
 }
 
-/// The limit on processes is not one for the machine's own root; a PID namespace's is. Before
-/// 6.14 the number was the machine's and must not be touched.
+/// Limits the processes of the PID namespace, which also binds the machine's root; the process
+/// rlimit does not. Before Linux 6.14 `pid_max` was global to the machine and must not be touched.
 fn limit_pids(proc: &Path, processes: u64) {
     let release = fs::read_to_string(proc.join("sys/kernel/osrelease")).unwrap_or_default();
     let mut numbers = release.split('.').map(str::parse::<u32>);
     if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next())
         && (major, minor) >= (6, 14)
     {
-        // Where it is refused, the other limit stands.
+        // If the kernel refuses it, the rlimit still applies.
         drop(fs::write(
             proc.join("sys/kernel/pid_max"),
             processes.max(512).to_string(),
@@ -268,12 +274,12 @@ fn limit_pids(proc: &Path, processes: u64) {
     }
 }
 
-/// Makes every mount read-only that is not the run's own, the root last.
-fn close(parts: &[RootPart]) -> io::Result<()> {
-    let table = fs::read_to_string(below(NEW, Path::new("/proc/self/mountinfo")))?;
-    let places = RootParts::of(parts);
+/// Makes every mount except the run's own read-only, the root last.
+fn make_read_only(parts: &[RootPart]) -> io::Result<()> {
+    let table = fs::read_to_string(path_below(NEW_ROOT, Path::new("/proc/self/mountinfo")))?;
+    let parts_by_path = RootParts::new(parts);
     for at in table.lines().filter_map(mount_point) {
-        let Ok(inside) = at.strip_prefix(NEW) else {
+        let Ok(inside) = at.strip_prefix(NEW_ROOT) else {
             continue;
         };
         let inside = Path::new("/").join(inside);
@@ -283,22 +289,23 @@ fn close(parts: &[RootPart]) -> io::Result<()> {
         if inside == Path::new("/") || ours {
             continue;
         }
-        let open = places.is_writable(&inside) || is_device(&inside);
-        remount(&at, !open, is_device(&inside))
-            .map_err(|error| told(&format!("closing {}", inside.display()), error))?;
+        let writable = parts_by_path.is_writable(&inside) || is_device(&inside);
+        remount(&at, !writable, is_device(&inside))
+            .map_err(|error| with_context(&format!("closing {}", inside.display()), error))?;
     }
-    remount(Path::new(NEW), true, false)
+    remount(Path::new(NEW_ROOT), true, false)
 }
 
 fn is_device(inside: &Path) -> bool {
     inside.parent() == Some(Path::new("/dev"))
 }
 
-/// Keeps what the machine set and adds to it; taking away is not possible.
+/// Remounts with the existing flags and additional ones. The kernel refuses to clear flags that
+/// were set outside of the user namespace.
 fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
-    let known = rustix::fs::statvfs(at)?.f_flag;
+    let current = rustix::fs::statvfs(at)?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::NOSUID;
-    let kept = [
+    let flag_pairs = [
         (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
         (StatVfsMountFlags::NODEV, MountFlags::NODEV),
         (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
@@ -306,8 +313,8 @@ fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
         (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
         (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
     ];
-    for (has, flag) in kept {
-        if known.contains(has) {
+    for (has, flag) in flag_pairs {
+        if current.contains(has) {
             flags |= flag;
         }
     }
@@ -320,7 +327,7 @@ fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
     Ok(mount_remount(at, flags, c"")?)
 }
 
-/// The fifth field, in which blanks and the like are written as numbers.
+/// Returns the mount point: the fifth field, in which blanks and similar bytes are octal escapes.
 pub fn mount_point(line: &str) -> Option<PathBuf> {
     let field = line.split(' ').nth(4)?;
     let mut bytes = Vec::new();

@@ -1,5 +1,6 @@
-//! Paths that go into a specification: absolute, without `.` and `..`, and without a symbolic link
-//! anywhere. A mount point that is made under any other name can turn out to be somebody's file.
+//! Canonical paths for a specification: absolute, without `.` and `..`, and without any symbolic
+//! link. A mount point that is created at any other path could turn out to be one of the person's
+//! files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,99 +10,99 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Links on the way to one path; the kernel gives up at the same number.
+/// Maximum number of links on the way to one path; the kernel has the same limit.
 const LINKS_MAX: usize = 40;
 
-/// A symbolic link that a run finds at the same place inside.
+/// A symbolic link that exists at the same path inside the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Symlink {
     pub at: PathBuf,
-    /// As the link has it: absolute or relative.
+    /// Target as stored in the link: absolute or relative.
     pub to: PathBuf,
 }
 
-/// A path with every symbolic link on the way taken out.
+/// A path with all symbolic links resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedPath {
     pub real: PathBuf,
-    /// The links that were followed, each at its own canonical place.
+    /// The links that were followed, each at its own canonical path.
     pub links: Vec<Symlink>,
 }
 
 /// Follows every link on the way to `path`, which must be absolute and exist.
 pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     if !path.is_absolute() {
-        return Err(refused(path, "it is not absolute"));
+        return Err(path_refused(path, "it is not absolute"));
     }
     let mut real = PathBuf::from("/");
     let mut links = Vec::new();
-    let mut rest: Vec<OsString> = reversed(path);
+    let mut rest: Vec<OsString> = reversed_components(path);
     while let Some(name) = rest.pop() {
         if name == ".." {
             real.pop();
             continue;
         }
         let at = real.join(&name);
-        let found = fs::symlink_metadata(&at)?;
-        if !found.is_symlink() {
-            // `file/..` and `file/x` are no paths.
-            if !rest.is_empty() && !found.is_dir() {
+        let meta = fs::symlink_metadata(&at)?;
+        if !meta.is_symlink() {
+            // As in the kernel, `file/..` and `file/x` are errors.
+            if !rest.is_empty() && !meta.is_dir() {
                 return Err(io::Error::from(io::ErrorKind::NotADirectory));
             }
             real = at;
             continue;
         }
         if links.len() == LINKS_MAX {
-            return Err(refused(path, "it has too many symbolic links"));
+            return Err(path_refused(path, "it has too many symbolic links"));
         }
         let to = fs::read_link(&at)?;
         if to.is_absolute() {
             real = PathBuf::from("/");
         }
-        rest.extend(reversed(&to));
+        rest.extend(reversed_components(&to));
         links.push(Symlink { at, to });
     }
     Ok(ResolvedPath { real, links })
 }
 
-/// The parts of a path, the first one last; a part `.` says nothing.
-fn reversed(path: &Path) -> Vec<OsString> {
-    let named = path.components().filter_map(|part| match part {
+/// Returns the components of a path in reverse order, without `.`.
+fn reversed_components(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
-    let mut parts: Vec<OsString> = named.collect();
+    let mut parts: Vec<OsString> = names.collect();
     parts.reverse();
     parts
 }
 
-/// The links on the way to an existing path; none where there is no such path.
-pub fn real(path: &Path) -> Option<PathBuf> {
+/// Returns the canonical form of an existing path.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
     resolve(path).ok().map(|resolved| resolved.real)
 }
 
-/// Refuses a path that is not written canonically. Whether a link is on the way only the file
-/// system can say, and sources are opened so that the kernel refuses one.
-pub fn must_be_canonical(path: &Path) -> io::Result<()> {
+/// Refuses a path that is not written canonically. It cannot check for symbolic links; the kernel
+/// refuses those when the path is opened.
+pub fn ensure_canonical(path: &Path) -> io::Result<()> {
     if !path.is_absolute() {
-        return Err(refused(path, "it is not absolute"));
+        return Err(path_refused(path, "it is not absolute"));
     }
     let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-    // Components leave out what `.` and doubled or trailing slashes add, so compare the bytes.
+    // `components` drops `.` and repeated or trailing slashes, so compare the bytes.
     let again: PathBuf = path.components().collect();
     let as_written = again.as_os_str().as_bytes() == path.as_os_str().as_bytes();
     if !path.components().all(plain) || !as_written {
-        return Err(refused(path, "it is not canonical"));
+        return Err(path_refused(path, "it is not canonical"));
     }
     if path.as_os_str().as_bytes().contains(&0) {
-        return Err(refused(path, "it has a NUL"));
+        return Err(path_refused(path, "it has a NUL"));
     }
     Ok(())
 }
 
-fn refused(path: &Path, why: &str) -> io::Error {
+fn path_refused(path: &Path, why: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         format!("the path {} is refused: {why}", path.display()),
@@ -119,12 +120,12 @@ mod tests {
     #[test]
     fn only_canonical_paths_are_admitted() {
         for good in ["/", "/a", "/a b/c\nd/é", "/a/...", "/a/..b"] {
-            assert!(must_be_canonical(Path::new(good)).is_ok(), "{good:?}");
+            assert!(ensure_canonical(Path::new(good)).is_ok(), "{good:?}");
         }
         for bad in [
             "", "a", "./a", "/a/../b", "/a/..", "/a/./b", "/a/", "//a", "/a//b", "/.", "/..",
         ] {
-            assert!(must_be_canonical(Path::new(bad)).is_err(), "{bad:?}");
+            assert!(ensure_canonical(Path::new(bad)).is_err(), "{bad:?}");
         }
     }
 
@@ -141,7 +142,7 @@ mod tests {
         assert!(resolve(Path::new("relative")).is_err());
     }
 
-    /// A step of a made-up path: a name, up, here, or a link that somebody put in between.
+    /// Generates a step of a path: a name, `..`, `.`, or a link.
     fn step() -> impl Strategy<Value = u8> {
         0_u8..5
     }
@@ -185,9 +186,9 @@ mod tests {
             }
             let resolved = resolve(&given).unwrap();
             prop_assert_eq!(&resolved.real, &fs::canonicalize(&given).unwrap());
-            prop_assert!(must_be_canonical(&resolved.real).is_ok());
+            prop_assert!(ensure_canonical(&resolved.real).is_ok());
             for link in &resolved.links {
-                prop_assert!(must_be_canonical(&link.at).is_ok());
+                prop_assert!(ensure_canonical(&link.at).is_ok());
                 prop_assert_eq!(&fs::read_link(&link.at).unwrap(), &link.to);
                 let parent = link.at.parent().unwrap();
                 prop_assert_eq!(fs::canonicalize(parent).unwrap(), parent);

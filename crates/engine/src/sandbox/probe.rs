@@ -1,4 +1,4 @@
-//! Which rungs this machine has, found out by standing on each of them.
+//! Finds out which sandbox levels work on this machine, by running a program in each of them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,34 +10,37 @@ use super::{
 };
 use crate::process::{self, ProcessExit, ProcessIdentity, ShortCommand};
 
-/// How often a try that was cut off is made again.
+/// Maximum number of attempts if a probe is interrupted.
 const TRIES_MAX: u32 = 3;
 const WALL: Duration = Duration::from_secs(20);
 
-/// What came of trying one rung.
+/// Result of probing one level.
 #[derive(Clone, Debug)]
 pub struct LevelProbe {
-    pub rung: SandboxLevel,
+    pub level: SandboxLevel,
     pub found: Result<Proof, String>,
 }
 
-/// Confines a program that does nothing on the rung of `ward`. `exe` has the hidden verbs; `dir`
-/// is ours to write in.
-pub async fn probe(exe: &Path, dir: &Path, ward: &SandboxProfile) -> LevelProbe {
-    let mut found = stand(exe, dir, ward).await;
+/// Runs a program that does nothing in the sandbox of `profile`. `exe` has the hidden verbs, and
+/// we may write in `dir`.
+pub async fn probe_level(exe: &Path, dir: &Path, profile: &SandboxProfile) -> LevelProbe {
+    let mut result = try_level(exe, dir, profile).await;
     for _ in 1..TRIES_MAX {
-        let Err(ProbeFailure { cut_off: true, .. }) = found else {
+        let Err(ProbeFailure { cut_off: true, .. }) = result else {
             break;
         };
-        found = stand(exe, dir, ward).await;
+        result = try_level(exe, dir, profile).await;
     }
-    let rung = ward.rung;
-    let found = found.map_err(|missed| missed.why);
-    LevelProbe { rung, found }
+    let rung = profile.level;
+    let result = result.map_err(|failure| failure.why);
+    LevelProbe {
+        level: rung,
+        found: result,
+    }
 }
 
-/// Why a rung was not stood on. One whose try was cut off may hold: nobody shall be put on a weaker
-/// one for that.
+/// Cause of a failed probe. A level whose probe was interrupted may still work, so it is retried
+/// before a weaker level is used.
 struct ProbeFailure {
     why: String,
     cut_off: bool,
@@ -52,34 +55,38 @@ impl<E: std::fmt::Display> From<E> for ProbeFailure {
     }
 }
 
-/// Removes what those left who were killed in the middle of a probe.
-fn clear(probes: &Path) {
+/// Removes the directories of processes that were killed during a probe.
+fn remove_old_probes(probes: &Path) {
     let entries = std::fs::read_dir(probes).into_iter().flatten();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let name = path.file_name().and_then(OsStr::to_str);
         let pid = name.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
         if pid.is_none_or(|pid| ProcessIdentity::of(pid).is_none()) {
-            // It may be gone already: somebody else clears as well.
+            // Another process may have removed it already.
             drop(std::fs::remove_dir_all(path));
         }
     }
 }
 
-async fn stand(exe: &Path, dir: &Path, ward: &SandboxProfile) -> Result<Proof, ProbeFailure> {
-    if ward.rung == SandboxLevel::Bubblewrap && bubblewrap::find().is_none() {
+async fn try_level(
+    exe: &Path,
+    dir: &Path,
+    profile: &SandboxProfile,
+) -> Result<Proof, ProbeFailure> {
+    if profile.level == SandboxLevel::Bubblewrap && bubblewrap::find_bwrap().is_none() {
         return Err("bubblewrap is not installed".into());
     }
     let all = dir.join("probes");
-    clear(&all);
-    let dir = all.join(format!("{}-{}", ward.rung, std::process::id()));
+    remove_old_probes(&all);
+    let dir = all.join(format!("{}-{}", profile.level, std::process::id()));
     let own = dir.join("own");
-    crate::private::make_dir(&own)?;
-    let confinement = ward.confine(RunMounts {
+    crate::private_files::make_dir(&own)?;
+    let confinement = profile.sandbox_for(RunMounts {
         read: vec![exe.to_owned()],
         write: vec![own.clone()],
-        shut: Vec::new(),
-        layered: Vec::new(),
-        lent: Vec::new(),
+        read_only: Vec::new(),
+        overlays: Vec::new(),
+        credentials: Vec::new(),
         network: SandboxNetwork::On,
         metadata: false,
         proof: dir.join("proof/proof.json"),
@@ -103,79 +110,82 @@ async fn stand(exe: &Path, dir: &Path, ward: &SandboxProfile) -> Result<Proof, P
         stdout_file: None,
         launcher: None,
     };
-    let ran = process::output(&call).await;
-    let proven = confinement.proven();
+    let output = process::run_short_command(&call).await;
+    let proof = confinement.read_proof();
     drop(std::fs::remove_dir_all(&dir));
-    let ran = ran?;
-    if ran.exit != ProcessExit::Code(0) {
-        let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-        let why = if said.is_empty() {
-            ran.exit.to_string()
+    let output = output?;
+    if output.exit != ProcessExit::Code(0) {
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let why = if stderr.is_empty() {
+            output.exit.to_string()
         } else {
-            said
+            stderr
         };
-        // Where it could not confine itself it says so by this code.
-        let cut_off = ran.exit != ProcessExit::Code(NOT_CONFINED.into());
+        // This code means that it could not confine itself; any other means an interruption.
+        let cut_off = output.exit != ProcessExit::Code(NOT_CONFINED.into());
         return Err(ProbeFailure { why, cut_off });
     }
-    Ok(proven?)
+    Ok(proof?)
 }
 
-/// A program to be tried inside of a sandbox.
+/// A program to test in a sandbox.
 #[derive(Clone, Debug)]
 pub struct ProgramTrial<'a> {
     pub program: &'a Path,
     pub args: &'a [OsString],
     pub path: &'a OsStr,
-    /// The person's, to name what is missing of it.
+    /// The person's home directory, to name missing files in it.
     pub home: Option<&'a Path>,
 }
 
-/// Codes by which a shell, or `env`, says that there is nothing to start.
+/// Exit codes of a shell or `env` that could not start a program.
 const NOT_STARTED: [i32; 2] = [126, 127];
 const OUTPUT_MAX: usize = 64 << 10;
 
-/// Starts a program in a sandbox as agents are, without a network, and gives the first line that it
-/// says. The error names what is not mounted, where that is the cause.
+/// Starts a program with `--version` in a sandbox like an agent's, without a network, and returns
+/// the first line of its output. The error names the paths that are not mounted, if they are the
+/// cause.
 pub async fn try_program(
     (exe, dir): (&Path, &Path),
-    ward: &SandboxProfile,
+    profile: &SandboxProfile,
     trial: &ProgramTrial<'_>,
 ) -> Result<String, String> {
-    let needed = program::needed(trial.program, trial.path);
+    let needed = program::files_needed_by(trial.program, trial.path);
     if let Some(why) = needed.missing.first() {
         return Err(why.clone());
     }
     let all = dir.join("probes");
-    clear(&all);
+    remove_old_probes(&all);
     let dir = all.join(format!("start-{}", std::process::id()));
     let own = dir.join("own");
     std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
-    let tried = start_once(exe, &dir, ward, trial, needed.read).await;
+    let result = start_once(exe, &dir, profile, trial, needed.read).await;
     drop(std::fs::remove_dir_all(&dir));
-    tried
+    result
 }
 
 async fn start_once(
     exe: &Path,
     dir: &Path,
-    ward: &SandboxProfile,
+    profile: &SandboxProfile,
     trial: &ProgramTrial<'_>,
     mut read: Vec<PathBuf>,
 ) -> Result<String, String> {
     let own = dir.join("own");
     for file in trial.args.iter().map(Path::new) {
         if file.is_absolute() && file.is_file() {
-            read.extend(program::needed(file, trial.path).read);
+            read.extend(program::files_needed_by(file, trial.path).read);
         }
     }
-    ward.prepare_home(&own).map_err(|error| error.to_string())?;
-    let confinement = ward.confine(RunMounts {
+    profile
+        .prepare_home(&own)
+        .map_err(|error| error.to_string())?;
+    let confinement = profile.sandbox_for(RunMounts {
         read,
         write: vec![own.clone()],
-        shut: Vec::new(),
-        layered: Vec::new(),
-        lent: Vec::new(),
+        read_only: Vec::new(),
+        overlays: Vec::new(),
+        credentials: Vec::new(),
         network: SandboxNetwork::Off,
         metadata: false,
         proof: dir.join("proof/proof.json"),
@@ -186,7 +196,7 @@ async fn start_once(
     args.push(trial.program.into());
     args.extend_from_slice(trial.args);
     args.push("--version".into());
-    let mut env = ward.environment();
+    let mut env = profile.environment();
     env.push(("PATH".into(), trial.path.to_owned()));
     env.push(("HOME".into(), own.clone().into()));
     env.push(("TMPDIR".into(), own.clone().into()));
@@ -201,23 +211,26 @@ async fn start_once(
         stdout_file: None,
         launcher: None,
     };
-    let ran = process::output(&call).await;
-    let ran = ran.map_err(|error| error.to_string())?;
-    let said = [ran.stdout.as_slice(), ran.stderr.as_slice()].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let lost = trial.home.map_or_else(Vec::new, |home| {
-        program::named_but_not_shown(&said, home, &confinement.read)
+    let output = process::run_short_command(&call).await;
+    let output = output.map_err(|error| error.to_string())?;
+    let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let not_mounted = trial.home.map_or_else(Vec::new, |home| {
+        program::named_but_not_shown(&text, home, &confinement.read)
     });
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty());
-    let line = line.unwrap_or("it said nothing").to_owned();
-    match ran.exit {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.unwrap_or("it printed nothing").to_owned();
+    match output.exit {
         ProcessExit::Code(0) => Ok(line),
-        ProcessExit::Code(code) if lost.is_empty() && !could_not_start(code) => {
-            Ok(format!("{line} ({})", ran.exit))
+        ProcessExit::Code(code) if not_mounted.is_empty() && !could_not_start(code) => {
+            Ok(format!("{line} ({})", output.exit))
         }
-        _ if lost.is_empty() => Err(line),
+        _ if not_mounted.is_empty() => Err(line),
         _ => {
-            let names: Vec<String> = lost.iter().map(|path| path.display().to_string()).collect();
+            let names: Vec<String> = not_mounted
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
             let names = names.join(", ");
             Err(format!("{line}; not mounted: {names}"))
         }

@@ -1,4 +1,4 @@
-//! The proof: what must fail is tried, from inside, before the program begins.
+//! Proves the sandbox: tries operations that must fail, from inside, before the program starts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{SandboxLevel, SandboxNetwork, SandboxSpec};
 use crate::process::ProgramExit;
 
-/// What the child found out about itself.
+/// Result of the child's checks of its own sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
@@ -19,13 +19,13 @@ pub struct Proof {
     pub landlock_abi: u32,
     pub seccomp_filters: u32,
     pub network: SandboxNetwork,
-    /// Places where a write was tried and refused.
+    /// Number of directories in which a write was tried and refused.
     pub writes_refused: usize,
-    /// Files that were looked for and not readable.
+    /// Number of paths whose reading was tried and refused.
     pub reads_refused: usize,
 }
 
-/// One line of the notes that are taken while a run is confined.
+/// One line of the proof file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ProofNote {
@@ -34,35 +34,35 @@ enum ProofNote {
     Ended(ProgramExit),
 }
 
-fn notes(file: &Path) -> Vec<ProofNote> {
+fn read_notes(file: &Path) -> Vec<ProofNote> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().map(serde_json::from_str);
     read.map_while(Result::ok).collect()
 }
 
-/// The proof, or why there is none.
-pub fn read(file: &Path) -> Result<Proof, String> {
-    let mut why = "it left no proof".to_owned();
-    for note in notes(file) {
+/// Reads the proof, or the reason why there is none.
+pub fn read_proof(file: &Path) -> Result<Proof, String> {
+    let mut why = "it wrote no proof".to_owned();
+    for note in read_notes(file) {
         match note {
             ProofNote::Confined(proof) => return Ok(proof),
-            ProofNote::Failed(said) => why = said,
+            ProofNote::Failed(error) => why = error,
             ProofNote::Ended(_) => {}
         }
     }
     Err(why)
 }
 
-/// How the program ended, as the one inside saw it.
-pub fn ending(file: &Path) -> Option<ProgramExit> {
-    notes(file).into_iter().find_map(|note| match note {
+/// Returns the program's exit as the inner process saw it.
+pub fn read_program_exit(file: &Path) -> Option<ProgramExit> {
+    read_notes(file).into_iter().find_map(|note| match note {
         ProofNote::Ended(ending) => Some(ending),
         ProofNote::Confined(_) | ProofNote::Failed(_) => None,
     })
 }
 
 impl Proof {
-    /// For the record of a review.
+    /// Returns a description for the record of a review.
     pub fn describe(&self) -> String {
         let what = match self.rung {
             SandboxLevel::Native => {
@@ -75,7 +75,7 @@ impl Proof {
         };
         let mut network = self.network.describe();
         if self.rung == SandboxLevel::Landlock && matches!(self.network, SandboxNetwork::Proxy(_)) {
-            network.push_str(", held by port");
+            network.push_str(", enforced by port");
         }
         format!(
             "{} sandbox ({what}; {network}), proven before the start",
@@ -84,12 +84,12 @@ impl Proof {
     }
 }
 
-/// The file for the proof, opened while that is still possible; the program does not inherit it.
+/// The proof file, opened before the process restricts itself; the program does not inherit it.
 #[derive(Debug)]
 pub struct ProofLog(File);
 
 impl ProofLog {
-    /// Beside the specification, wherever that is seen from here.
+    /// Opens the proof next to the specification, at whatever path that has here.
     pub fn open(confinement: &SandboxSpec, specification: &Path) -> io::Result<Self> {
         let name = confinement.proof.file_name();
         let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
@@ -98,51 +98,51 @@ impl ProofLog {
         Ok(Self(options.open(specification.with_file_name(name))?))
     }
 
-    pub fn proven(&mut self, proof: Proof) -> io::Result<()> {
-        self.note(&ProofNote::Confined(proof))
+    pub fn log_proof(&mut self, proof: Proof) -> io::Result<()> {
+        self.write_note(&ProofNote::Confined(proof))
     }
 
-    pub fn failed(&mut self, error: &io::Error) -> io::Result<()> {
-        self.note(&ProofNote::Failed(error.to_string()))
+    pub fn log_failure(&mut self, error: &io::Error) -> io::Result<()> {
+        self.write_note(&ProofNote::Failed(error.to_string()))
     }
 
-    pub fn ended(&mut self, ending: ProgramExit) -> io::Result<()> {
-        self.note(&ProofNote::Ended(ending))
+    pub fn log_exit(&mut self, ending: ProgramExit) -> io::Result<()> {
+        self.write_note(&ProofNote::Ended(ending))
     }
 
-    fn note(&mut self, note: &ProofNote) -> io::Result<()> {
+    fn write_note(&mut self, note: &ProofNote) -> io::Result<()> {
         let mut text = serde_json::to_string(note)?;
         text.push('\n');
         self.0.write_all(text.as_bytes())
     }
 }
 
-/// Tries what must fail. The first thing that does not is the error.
+/// Tries operations that must fail, and returns an error for the first one that succeeds.
 pub fn prove(confinement: &SandboxSpec, landlock_abi: u32) -> io::Result<Proof> {
     let status = fs::read_to_string("/proc/self/status")?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default().trim().to_owned()
     };
-    let wanted = |name: &str, value: &str| {
+    let expect = |name: &str, value: &str| {
         if field(name) == value {
             Ok(())
         } else {
-            Err(unproven(format!("{name} {}", field(name))))
+            Err(unproven_error(format!("{name} {}", field(name))))
         }
     };
-    wanted("NoNewPrivs:", "1")?;
-    wanted("Seccomp:", "2")?;
+    expect("NoNewPrivs:", "1")?;
+    expect("Seccomp:", "2")?;
     for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
-        wanted(set, "0000000000000000")?;
+        expect(set, "0000000000000000")?;
     }
     for dir in &confinement.refused {
-        write_must_fail(dir)?;
+        prove_write_fails(dir)?;
     }
     for path in &confinement.hidden {
-        read_must_fail(path)?;
+        prove_read_fails(path)?;
     }
-    network_must_be_apart(confinement)?;
+    prove_network_isolated(confinement)?;
     Ok(Proof {
         rung: confinement.rung,
         landlock_abi,
@@ -153,57 +153,61 @@ pub fn prove(confinement: &SandboxSpec, landlock_abi: u32) -> io::Result<Proof> 
     })
 }
 
-fn unproven(what: impl ToString) -> io::Error {
-    io::Error::other(format!("not confined: {}", what.to_string()))
+fn unproven_error(what: impl ToString) -> io::Error {
+    io::Error::other(format!("the sandbox has a gap: {}", what.to_string()))
 }
 
-/// Where a namespace keeps the run apart there is no route; where there is none, the kernel refuses
-/// what does not go to the proxy.
-fn network_must_be_apart(confinement: &SandboxSpec) -> io::Result<()> {
-    if !confinement.network.is_apart() {
+/// Checks that the network is closed. A network namespace has no route out; without one, the
+/// kernel must refuse every connection except to the proxy.
+fn prove_network_isolated(confinement: &SandboxSpec) -> io::Result<()> {
+    if !confinement.network.is_isolated() {
         return Ok(());
     }
     if confinement.rung == SandboxLevel::Landlock {
-        return sockets_must_fail(&confinement.network);
+        return prove_sockets_fail(&confinement.network);
     }
     // The first line is a heading.
     let routes = fs::read_to_string("/proc/self/net/route")?;
     if routes.lines().count() > 1 {
-        return Err(unproven("there is a route out of the network namespace"));
+        return Err(unproven_error(
+            "there is a route out of the network namespace",
+        ));
     }
     let routes = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
     let out = |line: &str| !line.ends_with(" lo");
     match routes.lines().map(str::trim_end).find(|line| out(line)) {
-        Some(_) => Err(unproven("there is a route out of the network namespace")),
+        Some(_) => Err(unproven_error(
+            "there is a route out of the network namespace",
+        )),
         None => Ok(()),
     }
 }
 
-fn sockets_must_fail(network: &SandboxNetwork) -> io::Result<()> {
-    let refused = |tried: io::Result<()>, what: &str| match tried {
+fn prove_sockets_fail(network: &SandboxNetwork) -> io::Result<()> {
+    let refused = |result: io::Result<()>, what: &str| match result {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        _ => Err(unproven(what)),
+        _ => Err(unproven_error(what)),
     };
-    // The discard port, which no proxy of ours has.
+    // Port 9 (discard) is never the port of our proxy.
     let tcp = TcpStream::connect(("127.0.0.1", 9)).map(drop);
     refused(tcp, "a port that is not the proxy's can be connected to")?;
     if matches!(network, SandboxNetwork::Proxy(_)) {
         let udp = UdpSocket::bind(("127.0.0.1", 0)).map(drop);
-        refused(udp, "datagrams can be sent")?;
+        refused(udp, "UDP sockets can be created")?;
     }
     Ok(())
 }
 
-fn write_must_fail(dir: &Path) -> io::Result<()> {
-    let tried = dir.join(".countersign-must-not-be-writable");
-    if File::create(&tried).is_err() {
+fn prove_write_fails(dir: &Path) -> io::Result<()> {
+    let file = dir.join(".countersign-must-not-be-writable");
+    if File::create(&file).is_err() {
         return Ok(());
     }
-    drop(fs::remove_file(&tried));
-    Err(unproven(format!("{} can be written", dir.display())))
+    drop(fs::remove_file(&file));
+    Err(unproven_error(format!("{} can be written", dir.display())))
 }
 
-fn read_must_fail(path: &Path) -> io::Result<()> {
+fn prove_read_fails(path: &Path) -> io::Result<()> {
     let readable = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {
             fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
@@ -214,7 +218,7 @@ fn read_must_fail(path: &Path) -> io::Result<()> {
         Err(_) => false,
     };
     if readable {
-        Err(unproven(format!("{} can be read", path.display())))
+        Err(unproven_error(format!("{} can be read", path.display())))
     } else {
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! The one way out of a run whose network is held to a list of hosts: an HTTP proxy of ours.
+//! Our HTTP proxy: the only network access of a run that is limited to a list of hosts.
 //!
-//! Where there is a network namespace, the run's side makes the listening sockets inside it and
-//! hands them out (`sandbox::handover`); we accept on them out here and connect in the machine's network. Names are
-//! resolved out here too, so nothing inside needs DNS. What it refuses: every host that is not
-//! named, every other port, every method but CONNECT and the plain ones of HTTP, and a request that
-//! could be read in two ways. What was refused is counted, up to a bound.
+//! With a network namespace, the run's side creates the listening sockets inside it and passes
+//! them out (`sandbox::handover`); we accept on them outside and connect in the machine's network.
+//! Names are resolved outside too, so the run needs no DNS. The proxy refuses every host that is
+//! not listed, every other port, every method except CONNECT and the plain HTTP ones, and any
+//! ambiguous request. It counts refusals, up to a bound.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,46 +32,47 @@ mod upstream;
 use request::{ProxyRequest, ProxyRequestKind};
 pub use upstream::Upstream;
 
-/// The request line and the headers.
+/// Maximum size of the request line and the headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(15);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
-/// A model may think for long; a run that is silent is ended by its own limit before.
+/// Idle timeout of a connection. A model may think for long, and a silent run is ended by its own
+/// limit before that.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 const CONNECTIONS_MAX: usize = 256;
-/// Refused hosts that are told apart; further ones are only counted.
+/// Maximum number of refused hosts that are listed by name; further ones are only counted.
 const REFUSED_HOSTS_MAX: usize = 50;
 const CHUNK: usize = 16 << 10;
-/// Where the proxy listens inside a namespace of its own, unless a forward needs that port.
+/// Port of the proxy inside a network namespace, unless a forward needs that port.
 const PORT: u16 = 3128;
-/// Services of this machine that are reachable by their own port.
+/// Maximum number of services on this machine that are reachable at their own port.
 pub const FORWARDS_MAX: usize = 12;
 
-/// What a run may reach, and how it is told.
+/// Hosts that a run may reach, and the ports on which it finds them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyRules {
     pub hosts: Vec<Destination>,
-    /// Where the proxy listens on loopback.
+    /// Loopback port of the proxy.
     pub port: u16,
-    /// Ports of services on this machine that are among the hosts, each reachable by itself.
+    /// Ports of listed services on this machine, each directly reachable.
     pub forwards: Vec<u16>,
 }
 
 impl ProxyRules {
-    pub fn to(hosts: impl IntoIterator<Item = Destination>) -> Self {
+    pub fn for_hosts(hosts: impl IntoIterator<Item = Destination>) -> Self {
         let mut all = Self {
             port: PORT,
             ..Self::default()
         };
         for host in hosts {
-            all.admit(host);
+            all.allow_host(host);
         }
         all
     }
 
-    /// One more host.
-    pub fn admit(&mut self, host: Destination) {
+    /// Adds a host.
+    pub fn allow_host(&mut self, host: Destination) {
         if let Some(port) = host.loopback_port()
             && !self.forwards.contains(&port)
             && self.forwards.len() < FORWARDS_MAX
@@ -86,7 +87,7 @@ impl ProxyRules {
         }
     }
 
-    /// All ports that must be listened on inside, the proxy's first.
+    /// Returns all ports to listen on inside the sandbox, the proxy's first.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         std::iter::once(self.port).chain(self.forwards.iter().copied())
     }
@@ -96,13 +97,13 @@ impl ProxyRules {
         hosts.any(|destination| destination.admits(host, port))
     }
 
-    /// The service of this machine that is meant by a forwarded port.
-    fn service(&self, port: u16) -> Option<&Destination> {
+    /// Returns the local service behind a forwarded port.
+    fn forwarded_service(&self, port: u16) -> Option<&Destination> {
         let mut hosts = self.hosts.iter();
         hosts.find(|host| host.loopback_port() == Some(port))
     }
 
-    /// For the record of a review.
+    /// Returns a description for the record of a review.
     pub fn describe(&self) -> String {
         let names: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         match names.as_slice() {
@@ -112,7 +113,7 @@ impl ProxyRules {
     }
 }
 
-/// A host that a run wanted and was refused, and how often.
+/// A host to which the proxy refused a connection, and the number of refusals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedHost {
     pub host: String,
@@ -128,7 +129,7 @@ impl std::fmt::Display for RefusedHost {
     }
 }
 
-/// The proxy of one run, before the run has begun.
+/// The proxy of one run before the run starts.
 #[derive(Debug)]
 pub struct Proxy {
     allowed: ProxyRules,
@@ -138,19 +139,19 @@ pub struct Proxy {
 
 #[derive(Debug)]
 enum ListenerSource {
-    /// The run's side makes the sockets.
+    /// The run's side creates the sockets.
     Handed(SocketReceiver),
-    /// There is no namespace: ours, on the machine's loopback.
+    /// Our own socket on the machine's loopback, if there is no namespace.
     Own(StdListener),
 }
 
 impl Proxy {
-    /// Makes ready for a run that is held to hosts, and settles where the proxy will listen; nothing
-    /// for any other run.
+    /// Prepares the proxy of a run that is limited to a list of hosts, and decides where it
+    /// listens. Returns nothing for any other run.
     pub fn open(confinement: &mut SandboxSpec) -> io::Result<Option<Self>> {
         let dir = confinement.proof.parent().map(PathBuf::from);
         let dir = dir.ok_or_else(|| io::Error::other("the proof has no directory"))?;
-        let SandboxNetwork::Proxy(proxied) = &mut confinement.network else {
+        let SandboxNetwork::Proxy(rules) = &mut confinement.network else {
             return Ok(None);
         };
         let source = match confinement.rung {
@@ -159,27 +160,28 @@ impl Proxy {
             }
             SandboxLevel::Landlock => {
                 let listener = StdListener::bind(("127.0.0.1", 0))?;
-                proxied.port = listener.local_addr()?.port();
+                rules.port = listener.local_addr()?.port();
                 ListenerSource::Own(listener)
             }
         };
         Ok(Some(Self {
-            allowed: proxied.clone(),
+            allowed: rules.clone(),
             source,
             upstream: None,
         }))
     }
 
-    /// The variables of a program with ours in them. A proxy that the person gave it is the way on
-    /// from ours.
-    pub fn equip(&mut self, env: &mut Vec<(OsString, OsString)>) {
-        self.upstream = Upstream::of(env);
+    /// Sets our proxy in a program's environment. A proxy that was already set there becomes the
+    /// upstream of ours.
+    pub fn set_proxy_variables(&mut self, env: &mut Vec<(OsString, OsString)>) {
+        self.upstream = Upstream::from_environment(env);
         let ours = self.environment();
-        env.retain(|(known, _)| !ours.iter().any(|(name, _)| name == known));
+        env.retain(|(set, _)| !ours.iter().any(|(name, _)| name == set));
         env.extend(ours);
     }
 
-    /// How programs are told. Services of this machine are reached without the proxy, by their port.
+    /// Returns the environment variables that announce the proxy. Services on this machine are
+    /// reached directly at their port.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let url = format!("http://127.0.0.1:{}", self.allowed.port);
         let local = "localhost,127.0.0.1,::1";
@@ -188,12 +190,12 @@ impl Proxy {
             ("HTTP_PROXY", &url),
             ("ALL_PROXY", &url),
             ("NO_PROXY", local),
-            // Node's own fetch looks at none of these without it.
+            // Node's own fetch ignores the proxy variables without this one.
             ("NODE_USE_ENV_PROXY", "1"),
         ];
         let both = pairs.into_iter().flat_map(|(name, value)| {
-            let of_all = name != "NODE_USE_ENV_PROXY";
-            let lower = of_all.then(|| name.to_ascii_lowercase());
+            let has_lower_case = name != "NODE_USE_ENV_PROXY";
+            let lower = has_lower_case.then(|| name.to_ascii_lowercase());
             std::iter::once(name.to_owned())
                 .chain(lower)
                 .map(move |name| (name.into(), value.into()))
@@ -201,12 +203,12 @@ impl Proxy {
         both.collect()
     }
 
-    /// Serves until the guard is dropped.
+    /// Serves until the returned guard is dropped.
     pub fn start(self) -> RunningProxy {
         let state = Arc::new(ProxyState {
             allowed: self.allowed,
             upstream: self.upstream,
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             refused: Mutex::default(),
         });
         let task = tokio::spawn(serve(Arc::clone(&state), self.source));
@@ -214,7 +216,7 @@ impl Proxy {
     }
 }
 
-/// A proxy at work. It ends, with all connections, when this is dropped.
+/// A running proxy. Dropping it ends the proxy with all connections.
 #[derive(Debug)]
 pub struct RunningProxy {
     state: Arc<ProxyState>,
@@ -222,7 +224,7 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// The hosts that were refused, the most wanted first.
+    /// Returns the refused hosts, the most frequent first.
     pub fn refused(&self) -> Vec<RefusedHost> {
         let refused = self.state.refused.lock();
         let refused = refused.unwrap_or_else(PoisonError::into_inner);
@@ -248,7 +250,7 @@ impl Drop for RunningProxy {
 struct ProxyState {
     allowed: ProxyRules,
     upstream: Option<Upstream>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     refused: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -261,7 +263,7 @@ impl ProxyState {
         }
     }
 
-    fn refuse(&self, host: &str, port: u16) {
+    fn count_refused(&self, host: &str, port: u16) {
         let host = findings::shorten(&findings::one_line(host), 100);
         let key = format!("{host}:{port}");
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,7 +276,7 @@ impl ProxyState {
     }
 }
 
-/// What a listening socket is for.
+/// Purpose of a listening socket.
 #[derive(Clone, Debug)]
 enum ListenerRoute {
     Proxy,
@@ -284,10 +286,10 @@ enum ListenerRoute {
 async fn serve(state: Arc<ProxyState>, source: ListenerSource) {
     let listeners = match source {
         ListenerSource::Own(listener) => vec![listener],
-        // A run that never began hands over nothing.
-        ListenerSource::Handed(receiver) => match receiver.listeners().await {
+        // A run that never started passes no sockets.
+        ListenerSource::Handed(receiver) => match receiver.receive_listeners().await {
             Ok(listeners) => listeners,
-            Err(error) => return tracing::debug!(%error, "no listeners were handed over"),
+            Err(error) => return tracing::debug!(%error, "received no sockets from the run"),
         },
     };
     let mut loops = JoinSet::new();
@@ -300,7 +302,7 @@ async fn serve(state: Arc<ProxyState>, source: ListenerSource) {
         } else {
             state
                 .allowed
-                .service(port)
+                .forwarded_service(port)
                 .cloned()
                 .map(ListenerRoute::Forward)
         };
@@ -318,25 +320,25 @@ async fn accept(state: Arc<ProxyState>, listener: TcpListener, route: ListenerRo
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok(place) = Arc::clone(&state.places).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&state.permits).acquire_owned().await else {
             return;
         };
         let Ok((client, _)) = listener.accept().await else {
-            // Out of handles, say: the others need a moment to give some back.
+            // We may be out of file descriptors: wait until other connections release some.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (state, route) = (Arc::clone(&state), route.clone());
         connections.spawn(async move {
-            let served = match route {
-                ListenerRoute::Proxy => answer(&state, client).await,
+            let result = match route {
+                ListenerRoute::Proxy => handle_request(&state, client).await,
                 ListenerRoute::Forward(to) => forward(client, &to).await,
             };
-            // Programs cut their connections off at any time, so it is no warning.
-            if let Err(error) = served {
+            // Programs may close their connections at any time, so this is no warning.
+            if let Err(error) = result {
                 tracing::debug!(%error, "connection through the proxy broke off");
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -355,46 +357,49 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// One request to the proxy, and all that follows on its connection.
-async fn answer(state: &ProxyState, mut client: TcpStream) -> io::Result<()> {
+/// Handles one request to the proxy and relays the rest of its connection.
+async fn handle_request(state: &ProxyState, mut client: TcpStream) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    let read = timeout(HEAD_TIME_MAX, head(&mut client));
-    let Some((head, beyond)) = read.await.map_err(late)?? else {
-        return say(&mut client, "431 Request Header Fields Too Large", "").await;
+    let read = timeout(HEAD_TIME_MAX, read_head(&mut client));
+    let Some((head, rest)) = read.await.map_err(late)?? else {
+        return respond(&mut client, "431 Request Header Fields Too Large", "").await;
     };
-    let request = match request::read(&head) {
+    let request = match request::parse_request(&head) {
         Ok(request) => request,
-        Err(why) => return say(&mut client, "400 Bad Request", why).await,
+        Err(why) => return respond(&mut client, "400 Bad Request", why).await,
     };
     let ProxyRequest { host, port, kind } = request;
     if !state.allowed.admits(&host, port) {
-        state.refuse(&host, port);
+        state.count_refused(&host, port);
         let why = format!(
-            "Countersign lets this run reach these hosts only: {}. [policy.network] and [agents.NAME] hosts in countersign.toml say which.",
+            "Countersign lets this run reach these hosts only: {}. To change the list, set [policy.network] or hosts of [agents.NAME] in countersign.toml.",
             state.allowed.describe()
         );
-        return say(&mut client, "403 Forbidden", &why).await;
+        return respond(&mut client, "403 Forbidden", &why).await;
     }
     let mut server = match state.connect(&host, port).await {
         Ok(server) => server,
         Err(error) => {
             let why = format!("{host}:{port} cannot be reached: {error}");
-            return say(&mut client, "502 Bad Gateway", &why).await;
+            return respond(&mut client, "502 Bad Gateway", &why).await;
         }
     };
     match kind {
         ProxyRequestKind::Tunnel => {
-            let done = b"HTTP/1.1 200 Connection established\r\n\r\n";
-            client.write_all(done).await?;
+            let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
+            client.write_all(established).await?;
         }
         ProxyRequestKind::Plain(head) => server.write_all(&head).await?,
     }
-    server.write_all(&beyond).await?;
+    server.write_all(&rest).await?;
     relay(client, server).await
 }
 
-/// The head of a request, and what was read beyond it; nothing if the head is too long.
-async fn head(client: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+/// Reads the head of a request and returns it with the bytes read beyond it. Returns nothing if
+/// the head is too long.
+async fn read_head(
+    client: &mut (impl AsyncRead + Unpin),
+) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut all = Vec::new();
     let mut chunk = [0; 4096];
     loop {
@@ -417,7 +422,7 @@ async fn head(client: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Vec<u
     }
 }
 
-async fn say(client: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+async fn respond(client: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
     let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{why}\n",
         why.len() + 1
@@ -426,15 +431,15 @@ async fn say(client: &mut TcpStream, status: &str, why: &str) -> io::Result<()> 
     client.shutdown().await
 }
 
-/// Carries bytes both ways until both sides have ended, or neither has said anything for long.
+/// Copies bytes in both directions until both sides have ended, or both are idle for too long.
 async fn relay(client: TcpStream, server: TcpStream) -> io::Result<()> {
     let moved = AtomicU64::new(0);
     let (client_in, client_out) = client.into_split();
     let (server_in, server_out) = server.into_split();
     let both = async {
         tokio::try_join!(
-            carry(client_in, server_out, &moved),
-            carry(server_in, client_out, &moved)
+            copy_one_way(client_in, server_out, &moved),
+            copy_one_way(server_in, client_out, &moved)
         )
         .map(drop)
     };
@@ -455,7 +460,7 @@ async fn relay(client: TcpStream, server: TcpStream) -> io::Result<()> {
     }
 }
 
-async fn carry(
+async fn copy_one_way(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     moved: &AtomicU64,

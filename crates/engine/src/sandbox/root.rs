@@ -1,8 +1,8 @@
-//! What the root of a confined run is made of, in the order in which it is put together: a list,
-//! so that our own mounts and bubblewrap's arguments are the same root.
+//! Plans the root of a sandbox as an ordered list of parts, so that our own mounts and
+//! bubblewrap's arguments give the same root.
 //!
-//! Everything that could go wrong with a mount point is found here, before anything is mounted: a
-//! part whose place would have to be created in a directory of the person's is refused.
+//! It checks every mount point before anything is mounted, and refuses a part whose mount point
+//! would have to be created in a directory of the person's.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use super::{SandboxSpec, paths};
 
-/// The devices that everybody needs and nobody can do harm with.
+/// Devices that every program needs and that can do no harm.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// One thing in the root, at its place.
+/// One entry of the root and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootPart {
     pub at: PathBuf,
@@ -23,28 +23,28 @@ pub struct RootPart {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootPartKind {
-    /// A directory of the machine's, read-only.
-    Seen {
+    /// A directory of the machine, read-only.
+    ReadOnlyDir {
         from: PathBuf,
     },
-    /// A regular file of the machine's, read-only.
-    SeenFile {
+    /// A regular file of the machine, read-only.
+    ReadOnlyFile {
         from: PathBuf,
     },
-    Own {
+    Writable {
         from: PathBuf,
     },
-    /// Changes go to `changes`.
-    Layered {
+    /// An overlay whose changes go to `changes`.
+    Overlay {
         from: PathBuf,
         changes: PathBuf,
         work: PathBuf,
     },
-    /// An empty file system in memory.
-    Memory {
+    /// An empty tmpfs.
+    Tmpfs {
         bytes: u64,
     },
-    /// Something is there, and nothing can be seen of it.
+    /// Hides an existing directory.
     MaskedDir,
     MaskedFile,
     Link {
@@ -59,42 +59,42 @@ impl RootPartKind {
 
     pub fn is_writable(&self) -> bool {
         match self {
-            Self::Own { .. } | Self::Layered { .. } | Self::Memory { .. } => true,
-            Self::Seen { .. }
-            | Self::SeenFile { .. }
+            Self::Writable { .. } | Self::Overlay { .. } | Self::Tmpfs { .. } => true,
+            Self::ReadOnlyDir { .. }
+            | Self::ReadOnlyFile { .. }
             | Self::MaskedDir
             | Self::MaskedFile
             | Self::Link { .. } => false,
         }
     }
 
-    /// Whether its mount point is a directory.
+    /// Returns whether its mount point is a directory.
     pub fn is_dir(&self) -> bool {
         match self {
-            Self::Seen { .. }
-            | Self::Own { .. }
-            | Self::Layered { .. }
-            | Self::Memory { .. }
+            Self::ReadOnlyDir { .. }
+            | Self::Writable { .. }
+            | Self::Overlay { .. }
+            | Self::Tmpfs { .. }
             | Self::MaskedDir => true,
-            Self::SeenFile { .. } | Self::MaskedFile | Self::Link { .. } => false,
+            Self::ReadOnlyFile { .. } | Self::MaskedFile | Self::Link { .. } => false,
         }
     }
 
-    /// Where on the machine its content is; `None` for what is made in memory.
+    /// Returns the path of its content on the machine, or `None` if it exists only in memory.
     fn source(&self) -> Option<&Path> {
         match self {
-            Self::Seen { from }
-            | Self::SeenFile { from }
-            | Self::Own { from }
-            | Self::Layered { from, .. } => Some(from),
-            Self::Memory { .. } | Self::MaskedDir | Self::MaskedFile | Self::Link { .. } => None,
+            Self::ReadOnlyDir { from }
+            | Self::ReadOnlyFile { from }
+            | Self::Writable { from }
+            | Self::Overlay { from, .. } => Some(from),
+            Self::Tmpfs { .. } | Self::MaskedDir | Self::MaskedFile | Self::Link { .. } => None,
         }
     }
 }
 
-/// The parts, outer ones first. What is not there outside is left out: it cannot be seen anyway.
-/// So are sockets, pipes and devices, which lead to whoever is at their other end.
-pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
+/// Returns the parts, outer ones first. It leaves out paths that do not exist on the machine, and
+/// sockets, pipes and devices, because they lead to other processes.
+pub fn root_parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     let mut parts = Vec::new();
     let mut put = |at: &Path, what: RootPartKind| {
         let at = at.to_owned();
@@ -106,10 +106,10 @@ pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     }
     for dir in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
         let bytes = confinement.bounds.tmp_bytes;
-        put(Path::new(dir), RootPartKind::Memory { bytes });
+        put(Path::new(dir), RootPartKind::Tmpfs { bytes });
     }
     for path in &confinement.read {
-        seen(path, path, &mut put);
+        add_seen(path, path, &mut put);
     }
     for path in &confinement.masked {
         match fs::symlink_metadata(path) {
@@ -120,10 +120,10 @@ pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     }
     for path in &confinement.write {
         let from = path.clone();
-        put(path, RootPartKind::Own { from });
+        put(path, RootPartKind::Writable { from });
     }
     for layer in &confinement.layered {
-        let what = RootPartKind::Layered {
+        let what = RootPartKind::Overlay {
             from: layer.dir.clone(),
             changes: layer.changes.clone(),
             work: layer.work.clone(),
@@ -131,34 +131,34 @@ pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
         put(&layer.dir, what);
     }
     for path in &confinement.shut {
-        seen(path, path, &mut put);
+        add_seen(path, path, &mut put);
     }
     for lent in &confinement.lent {
-        seen(&lent.from, &lent.to, &mut put);
+        add_seen(&lent.from, &lent.to, &mut put);
     }
     parts.sort_by(|a, b| a.at.cmp(&b.at));
-    // Of two parts at one place the stronger was put later.
+    // Of two parts with the same path, the later one takes precedence.
     parts.reverse();
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
     let all = parts.clone();
-    let shown = RootParts::of(&all);
+    let all_by_path = RootParts::new(&all);
     parts.retain(|part| match &part.what {
-        RootPartKind::MaskedDir | RootPartKind::MaskedFile => is_shown(&shown, &part.at),
-        RootPartKind::Seen { from } | RootPartKind::SeenFile { from } => {
-            !is_seen_anyway(&shown, &part.at, from)
+        RootPartKind::MaskedDir | RootPartKind::MaskedFile => is_shown(&all_by_path, &part.at),
+        RootPartKind::ReadOnlyDir { from } | RootPartKind::ReadOnlyFile { from } => {
+            !is_already_shown(&all_by_path, &part.at, from)
         }
-        RootPartKind::Link { .. } => is_ours(&shown, &part.at),
-        RootPartKind::Own { .. } | RootPartKind::Layered { .. } | RootPartKind::Memory { .. } => {
-            true
-        }
+        RootPartKind::Link { .. } => is_in_own_directory(&all_by_path, &part.at),
+        RootPartKind::Writable { .. }
+        | RootPartKind::Overlay { .. }
+        | RootPartKind::Tmpfs { .. } => true,
     });
-    let kept = parts.clone();
-    let places = RootParts::of(&kept);
-    // Others work in the person's directories meanwhile: what has gone needs no mask.
+    let needed = parts.clone();
+    let needed_by_path = RootParts::new(&needed);
+    // Other programs change the person's directories in the meantime: a deleted path needs no mask.
     parts.retain(|part| !part.what.is_mask() || part.at.symlink_metadata().is_ok());
     for part in &parts {
-        match must_have_mount_point(&places, part) {
+        match ensure_mount_point(&needed_by_path, part) {
             Err(_) if part.what.is_mask() && part.at.symlink_metadata().is_err() => {}
             other => other?,
         }
@@ -166,30 +166,30 @@ pub fn parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     Ok(parts)
 }
 
-fn seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, RootPartKind)) {
+fn add_seen(from: &Path, at: &Path, put: &mut impl FnMut(&Path, RootPartKind)) {
     let source = from.to_owned();
     match fs::symlink_metadata(from) {
-        Ok(meta) if meta.is_dir() => put(at, RootPartKind::Seen { from: source }),
-        Ok(meta) if meta.is_file() => put(at, RootPartKind::SeenFile { from: source }),
-        // Gone meanwhile, or nothing that is ever shown.
+        Ok(meta) if meta.is_dir() => put(at, RootPartKind::ReadOnlyDir { from: source }),
+        Ok(meta) if meta.is_file() => put(at, RootPartKind::ReadOnlyFile { from: source }),
+        // It was deleted in the meantime, or is of a kind that is never mounted.
         Ok(_) | Err(_) => {}
     }
 }
 
-/// Whether the place of a link is in a directory that we make ourselves. In any other the machine's
-/// own links are seen as they are.
-fn is_ours(places: &RootParts<'_>, at: &Path) -> bool {
+/// Returns whether a link is in a directory that we create. In any other directory the machine's
+/// own links are visible already.
+fn is_in_own_directory(places: &RootParts<'_>, at: &Path) -> bool {
     places.innermost_around(at).is_none_or(|part| {
         matches!(
             part.what,
-            RootPartKind::Memory { .. } | RootPartKind::MaskedDir
+            RootPartKind::Tmpfs { .. } | RootPartKind::MaskedDir
         )
     })
 }
 
-/// Refuses a part whose mount point would have to be made in a directory of the person's, or is of
-/// another kind than what is put there.
-fn must_have_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<()> {
+/// Refuses a part whose mount point would have to be created in a directory of the person's, or is
+/// a directory where a file is mounted, or the reverse.
+fn ensure_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<()> {
     let Some(around) = places.innermost_around(&part.at) else {
         return Ok(());
     };
@@ -197,7 +197,7 @@ fn must_have_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{} cannot be put into the sandbox: {why}",
+                "{} cannot be mounted in the sandbox: {why}",
                 part.at.display()
             ),
         ))
@@ -205,24 +205,27 @@ fn must_have_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<
     let below = part.at.strip_prefix(&around.at).unwrap_or(&part.at);
     let Some(source) = around.what.source() else {
         return match around.what {
-            RootPartKind::Memory { .. } | RootPartKind::MaskedDir => Ok(()),
-            _ => refuse(format!("{} around it is no directory", around.at.display())),
+            RootPartKind::Tmpfs { .. } | RootPartKind::MaskedDir => Ok(()),
+            _ => refuse(format!(
+                "its parent {} is not a directory",
+                around.at.display()
+            )),
         };
     };
-    let place = source.join(below);
-    match fs::symlink_metadata(&place) {
+    let mount_point = source.join(below);
+    match fs::symlink_metadata(&mount_point) {
         Err(error) => refuse(format!(
             "it would have to be created as {}: {error}",
-            place.display()
+            mount_point.display()
         )),
-        Ok(_) if paths::real(&place).as_deref() != Some(&place) => {
-            refuse(format!("{} is behind a symbolic link", place.display()))
-        }
+        Ok(_) if paths::real_path(&mount_point).as_deref() != Some(&mount_point) => refuse(
+            format!("{} is behind a symbolic link", mount_point.display()),
+        ),
         Ok(meta) if meta.is_dir() != part.what.is_dir() => {
             let kind = |is_dir| if is_dir { "a directory" } else { "a file" };
             refuse(format!(
                 "{} is {}, and {} would cover it",
-                place.display(),
+                mount_point.display(),
                 kind(meta.is_dir()),
                 kind(part.what.is_dir())
             ))
@@ -231,17 +234,17 @@ fn must_have_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<
     }
 }
 
-/// The parts by their places.
+/// The parts, indexed by path.
 #[derive(Debug)]
 pub struct RootParts<'a>(HashMap<&'a Path, &'a RootPart>);
 
 impl<'a> RootParts<'a> {
-    pub fn of(parts: &'a [RootPart]) -> Self {
+    pub fn new(parts: &'a [RootPart]) -> Self {
         let places = parts.iter().map(|part| (part.at.as_path(), part));
         Self(places.collect())
     }
 
-    /// The part that something at this place is in, or is.
+    /// Returns the innermost part that contains or is at the path.
     fn innermost(&self, at: &Path) -> Option<&'a RootPart> {
         at.ancestors().find_map(|at| self.0.get(at).copied())
     }
@@ -250,41 +253,41 @@ impl<'a> RootParts<'a> {
         self.innermost(at.parent()?)
     }
 
-    /// Whether what is mounted at `at` may be written: the innermost part decides.
+    /// Returns whether a mount at `at` is writable: the innermost part decides.
     pub fn is_writable(&self, at: &Path) -> bool {
         self.innermost(at)
             .is_some_and(|part| part.what.is_writable())
     }
 }
 
-/// Whether the part around already shows the same thing in the same way: one mount fewer to make
-/// and to take down, for every start of an agent.
-fn is_seen_anyway(places: &RootParts<'_>, at: &Path, from: &Path) -> bool {
+/// Returns whether the surrounding part already contains the same read-only path. This saves a
+/// mount and an unmount for every start of an agent.
+fn is_already_shown(places: &RootParts<'_>, at: &Path, from: &Path) -> bool {
     places
         .innermost_around(at)
         .is_some_and(|part| match &part.what {
-            RootPartKind::Seen { from: around } => at
+            RootPartKind::ReadOnlyDir { from: around } => at
                 .strip_prefix(&part.at)
                 .is_ok_and(|below| around.join(below) == from),
             _ => false,
         })
 }
 
-/// Whether there is anything to hide: what lies behind another mask is hidden, and so is what
-/// nothing leads to. In memory there is nothing to hide, but there is something to keep shut: what
-/// lies around the run's own directories.
+/// Returns whether a mask is needed. A path behind another mask is already hidden, and so is a
+/// path that no part contains. A tmpfs has nothing to hide, but the directories around the run's
+/// own ones must stay closed.
 fn is_shown(places: &RootParts<'_>, at: &Path) -> bool {
     places
         .innermost_around(at)
         .is_some_and(|part| match part.what {
-            RootPartKind::Seen { .. } | RootPartKind::Own { .. } | RootPartKind::Layered { .. } => {
-                true
-            }
-            RootPartKind::Memory { .. } => places
+            RootPartKind::ReadOnlyDir { .. }
+            | RootPartKind::Writable { .. }
+            | RootPartKind::Overlay { .. } => true,
+            RootPartKind::Tmpfs { .. } => places
                 .0
                 .values()
                 .any(|inner| inner.at != at && is_within(inner, at)),
-            RootPartKind::SeenFile { .. }
+            RootPartKind::ReadOnlyFile { .. }
             | RootPartKind::MaskedDir
             | RootPartKind::MaskedFile
             | RootPartKind::Link { .. } => false,

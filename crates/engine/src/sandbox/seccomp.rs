@@ -1,5 +1,6 @@
-//! seccomp: calls that no agent needs and that ways out are made of. A list of refusals, because
-//! agents run whatever the project runs; the mounts and Landlock are the lists of permissions.
+//! seccomp: refuses system calls that no agent needs and that could be used to escape. It is a
+//! deny list, because agents run any tool of the project; the mounts and Landlock are the allow
+//! lists.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +16,7 @@ use super::{SandboxLevel, SandboxNetwork, SandboxSpec, landlock};
 
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refused whatever their arguments are.
+/// Calls that are refused with any arguments.
 const REFUSED: &[i64] = &[
     // Mounts and roots.
     libc::SYS_mount,
@@ -39,14 +40,14 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Files by handle, past the names that were given.
+    // Files by handle, which bypasses paths.
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
     libc::SYS_fanotify_init,
     libc::SYS_quotactl,
     libc::SYS_quotactl_fd,
     libc::SYS_acct,
-    // A second way to make system calls, which filters do not see.
+    // Another way to make system calls, which seccomp filters do not see.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -82,17 +83,19 @@ const REFUSED: &[i64] = &[
     libc::SYS_ioperm,
 ];
 
-/// Their arguments are behind a pointer, where no filter sees them. "No such call" sends every
-/// libc and runtime to the older one.
+/// Calls that pass their arguments behind a pointer, where no filter sees them. They fail with
+/// ENOSYS, which makes every libc and runtime fall back to the older call.
 const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
 
-/// Newer than the names that `libc` has: `setxattrat`, `removexattrat`, `file_setattr`.
+/// Numbers of calls that the `libc` crate does not name yet: `setxattrat`, `removexattrat`,
+/// `file_setattr`.
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 const FCHMODAT2: i64 = 452;
 
-/// What Landlock does not see: on the rung that has nothing else, a judge does without.
+/// Calls that change metadata, which Landlock does not check. On the level without mounts they are
+/// refused, unless the run may change metadata.
 const METADATA: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -123,8 +126,8 @@ const METADATA: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
-/// System V and POSIX message passing. Without an IPC namespace the objects of the person's other
-/// processes are reachable by number or name, and Landlock checks none of these calls.
+/// System V and POSIX IPC calls. Without an IPC namespace, objects of the person's other processes
+/// are reachable by number or name, and Landlock checks none of these calls.
 const SHARED_IPC: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -146,7 +149,7 @@ const SHARED_IPC: &[i64] = &[
     libc::SYS_mq_getsetattr,
 ];
 
-/// Calls that change another process of the same user, and the argument that names it. Zero is the
+/// Calls that change another process of the same user, and the argument with its pid. Zero is the
 /// caller itself, which stays allowed: runtimes set their own limits and priorities.
 const BY_PID: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
@@ -160,11 +163,11 @@ const BY_PID: &[(i64, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
-/// Calls whose first argument chooses between one process, a group and all of a user's, with the
+/// Calls whose first argument selects one process, a group or all processes of a user, with the
 /// value that means one process.
 const BY_KIND: &[(i64, i32)] = &[(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
-/// Calls that set a mode, and the argument that has it.
+/// Calls that set a file mode, and the argument with the mode.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -181,13 +184,13 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_creat, 1),
 ];
 
-/// From here on are the numbers of the x32 interface: the same calls under other names, of which
-/// the lists know nothing. Hardly a kernel has them.
+/// First call number of the x32 interface. It has the same calls under other numbers, which the
+/// lists above do not contain. Few kernels support it.
 #[cfg(target_arch = "x86_64")]
 const OTHER_NUMBERS: u32 = 0x4000_0000;
 
-/// Restricts this process and all that come of it.
-pub fn restrict(confinement: &SandboxSpec) -> io::Result<()> {
+/// Restricts this process and its descendants.
+pub fn restrict_with_seccomp(confinement: &SandboxSpec) -> io::Result<()> {
     let mut unknown = compile(unknown(), libc::ENOSYS)?;
     #[cfg(target_arch = "x86_64")]
     unknown.splice(0..0, other_numbers());
@@ -197,8 +200,9 @@ pub fn restrict(confinement: &SandboxSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// "No such call" for all of them at once. The kernel goes through a filter for every call that
-/// there is when it is put on: one that is twice as long is twice as slow to start with.
+/// Returns ENOSYS for all x32 calls with one comparison. The kernel evaluates a filter for every
+/// existing call when it is installed, so a filter of twice the length takes twice the time to
+/// install.
 #[cfg(target_arch = "x86_64")]
 fn other_numbers() -> [sock_filter; 3] {
     const LOAD_NUMBER: u16 = 0x20;
@@ -258,7 +262,7 @@ fn refuse_all(rules: &mut SeccompRules, calls: &[i64]) {
 }
 
 fn refuse(rules: &mut SeccompRules, call: i64) {
-    // An empty list of rules matches every call, and nothing is put beside it any more.
+    // An empty list of rules matches every call; `refuse_where` adds nothing to it.
     rules.insert(call, Vec::new());
 }
 
@@ -302,8 +306,8 @@ fn new_namespaces(rules: &mut SeccompRules) -> io::Result<()> {
     Ok(())
 }
 
-/// Landlock scopes signals, but neither limits nor priorities: `prlimit` with a processor limit of
-/// zero kills any process of the same user.
+/// Refuses changes to other processes. Landlock restricts signals, but neither limits nor
+/// priorities: `prlimit` with a CPU limit of zero kills any process of the same user.
 fn other_processes(rules: &mut SeccompRules) -> io::Result<()> {
     for (call, argument) in BY_PID {
         let other = condition(*argument, SeccompCmpOp::Ne, 0)?;
@@ -317,20 +321,21 @@ fn other_processes(rules: &mut SeccompRules) -> io::Result<()> {
     Ok(())
 }
 
-/// The watcher counts memory by looking at open files, which a process that is not dumpable hides
-/// from it. With a user namespace the watcher has the right to look all the same.
+/// Refuses to make a process undumpable, because that hides its open files from the supervisor,
+/// which counts memory through them. With a user namespace the supervisor may read them anyway.
 fn hidden_files(rules: &mut SeccompRules) -> io::Result<()> {
     let sets = condition(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE)?;
     let off = condition(1, SeccompCmpOp::Ne, 1)?;
     refuse_where(rules, libc::SYS_prctl, vec![sets, off])
 }
 
-/// A file that runs as its owner would outlive the sandbox, and its owner is the person.
+/// Refuses set-user-id and set-group-id files: they would outlive the sandbox and run as the
+/// person.
 fn set_id_files(rules: &mut SeccompRules) -> io::Result<()> {
     for (call, argument) in MODES {
         for bit in [0o4000, 0o2000] {
             let mut conditions = vec![has_flag(*argument, bit)?];
-            // Without the flag there is no mode, and the argument is whatever was there.
+            // Without O_CREAT there is no mode, and the argument is undefined.
             let flags = match *call {
                 libc::SYS_openat => Some(2),
                 #[cfg(target_arch = "x86_64")]
@@ -348,10 +353,10 @@ fn set_id_files(rules: &mut SeccompRules) -> io::Result<()> {
 
 fn sockets(rules: &mut SeccompRules, confinement: &SandboxSpec) -> io::Result<()> {
     let mut families = vec![libc::AF_NETLINK];
-    // A socket with a name leads to whoever listens there. Where everything is shown through
-    // overlays there are no names of others; abstract ones are kept apart by the network's
-    // namespace or by Landlock.
-    let apart = confinement.network.is_apart() || landlock::is_scoped();
+    // A socket path leads to the process that listens there. If everything is mounted through
+    // overlays, no other process's socket is reachable by path; the network namespace or Landlock
+    // separates abstract sockets.
+    let apart = confinement.network.is_isolated() || landlock::is_scoped();
     if confinement.rung == SandboxLevel::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
     } else {
@@ -370,9 +375,9 @@ fn sockets(rules: &mut SeccompRules, confinement: &SandboxSpec) -> io::Result<()
     refuse_where(rules, libc::SYS_socket, vec![netlink, not_routes])
 }
 
-/// One end of a pair of datagram sockets can send to any name, so where no socket may be made
-/// such a pair may not either. A raw pair is a datagram pair under another name; stream and packet
-/// pairs are connected for good.
+/// Refuses socket pairs that can send to any address: one end of a datagram pair can, so it is
+/// refused wherever UNIX sockets are. A raw pair is a datagram pair under another name; stream and
+/// packet pairs stay connected to each other.
 fn pairs_that_can_be_renamed(rules: &mut SeccompRules) -> io::Result<()> {
     const KIND: u64 = 0xf;
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM] {
@@ -382,19 +387,20 @@ fn pairs_that_can_be_renamed(rules: &mut SeccompRules) -> io::Result<()> {
     Ok(())
 }
 
-/// A lease on a file delays whoever opens it outside, for as long as the machine allows.
+/// Refuses file leases: a lease delays every process outside that opens the file, for as long as
+/// the machine allows.
 fn leases(rules: &mut SeccompRules) -> io::Result<()> {
     let lease = condition(1, SeccompCmpOp::Eq, libc::F_SETLEASE)?;
     refuse_where(rules, libc::SYS_fcntl, vec![lease])
 }
 
-/// Without a namespace Landlock holds a run to the ports of its proxy, and it sees nothing but TCP
-/// by `connect`: no datagrams, no other protocols, no first bytes without a connection, and nobody who
-/// comes from outside.
+/// Refuses all networking except TCP through `connect`. Without a namespace, Landlock limits a run
+/// to the ports of its proxy, but it checks only that: no datagrams, no other protocols, no TCP
+/// Fast Open, and no incoming connections.
 fn tcp_by_connect_only(rules: &mut SeccompRules) -> io::Result<()> {
-    /// The type without its flags.
+    /// Mask for the socket type without its flags.
     const KIND: u64 = 0xf;
-    /// The old way to raw packets.
+    /// The obsolete type for raw packets.
     const SOCK_PACKET: i32 = 10;
     for family in [libc::AF_INET, libc::AF_INET6] {
         let of_family = || condition(0, SeccompCmpOp::Eq, family);
@@ -409,9 +415,13 @@ fn tcp_by_connect_only(rules: &mut SeccompRules) -> io::Result<()> {
             let is = condition(1, SeccompCmpOp::MaskedEq(KIND), kind)?;
             refuse_where(rules, libc::SYS_socket, vec![of_family()?, is])?;
         }
-        let unnamed = condition(2, SeccompCmpOp::Ne, 0)?;
-        let other = condition(2, SeccompCmpOp::Ne, libc::IPPROTO_TCP)?;
-        refuse_where(rules, libc::SYS_socket, vec![of_family()?, unnamed, other])?;
+        let not_default = condition(2, SeccompCmpOp::Ne, 0)?;
+        let not_tcp = condition(2, SeccompCmpOp::Ne, libc::IPPROTO_TCP)?;
+        refuse_where(
+            rules,
+            libc::SYS_socket,
+            vec![of_family()?, not_default, not_tcp],
+        )?;
     }
     for (call, flags) in [
         (libc::SYS_sendto, 3),
@@ -425,8 +435,8 @@ fn tcp_by_connect_only(rules: &mut SeccompRules) -> io::Result<()> {
     Ok(())
 }
 
-/// Requests to devices and file systems that are refused everywhere: typing into somebody's
-/// terminal, and flags of files, which count neither as writing nor as a mode.
+/// Requests to devices and file systems that are refused on all levels: input into the person's
+/// terminal, and file flags, which no write or mode check covers.
 const REQUESTS: &[i32] = &[
     // TIOCSTI and TIOCLINUX
     0x5412,

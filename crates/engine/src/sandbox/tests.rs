@@ -55,7 +55,7 @@ fn an_unknown_rung_key_or_network_confines_nothing_and_starts_nothing() {
 #[test]
 fn a_run_without_a_proof_was_not_confined() {
     assert!(matches!(
-        confinement().proven(),
+        confinement().read_proof(),
         Err(Error::NotConfined { .. })
     ));
 }
@@ -67,7 +67,7 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     let (own, inner) = (outer.join("own"), outer.join("own/inner"));
     fs::create_dir_all(&inner).unwrap();
     let places = |confinement: &SandboxSpec| -> Vec<PathBuf> {
-        let parts = root::parts(confinement).unwrap().into_iter();
+        let parts = root::root_parts(confinement).unwrap().into_iter();
         let places = parts.map(|part| part.at);
         places.filter(|at| at.starts_with(&outer)).collect()
     };
@@ -91,7 +91,7 @@ fn what_the_part_around_shows_is_not_mounted_again() {
     assert_eq!(places(&hidden_between), [outer.clone(), own, inner]);
 }
 
-/// A directory of the test's own, under its canonical name.
+/// Returns a temporary directory with its canonical path.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::TempDir::new().unwrap();
     let real = dir.path().canonicalize().unwrap();
@@ -117,7 +117,7 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
         proof: place.join("proof.json"),
         ..confinement()
     };
-    let parts = root::parts(&layered.canonical().unwrap()).unwrap();
+    let parts = root::root_parts(&layered.canonical().unwrap()).unwrap();
     let to = real.clone();
     let linked = root::RootPart {
         at: link,
@@ -126,9 +126,9 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
     assert!(parts.contains(&linked), "{parts:?}");
     let layers = parts
         .iter()
-        .filter(|part| matches!(part.what, root::RootPartKind::Layered { .. }));
+        .filter(|part| matches!(part.what, root::RootPartKind::Overlay { .. }));
     assert_eq!(layers.count(), 1);
-    let places = root::RootParts::of(&parts);
+    let places = root::RootParts::new(&parts);
     assert!(places.is_writable(&real.join("git")));
     assert!(!places.is_writable(&real.join("git/hooks")));
 }
@@ -272,7 +272,7 @@ fn what_is_written_down_is_canonical_whatever_was_given() {
     assert!(matches!(gone.write(), Err(Error::NotConfined { .. })));
 }
 
-/// Where a mount point would have to be made in a directory of the person's, nothing is mounted.
+// Nothing is mounted if a mount point would have to be created in a directory of the person's.
 #[test]
 fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
     let (_dir, place) = place();
@@ -294,7 +294,7 @@ fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
             }],
             ..confinement()
         };
-        root::parts(&confinement).map_err(|error| error.to_string())
+        root::root_parts(&confinement).map_err(|error| error.to_string())
     };
     assert!(lent(at("own/file")).is_ok());
     assert!(lent(at("elsewhere/file")).is_ok(), "in a root of our own");
@@ -310,7 +310,7 @@ fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
     }
 }
 
-/// Sockets and pipes lead to whoever is at their other end.
+// Sockets and pipes lead to processes outside.
 #[test]
 fn a_socket_that_is_named_is_not_shown() {
     let (_dir, place) = place();
@@ -320,6 +320,6 @@ fn a_socket_that_is_named_is_not_shown() {
         read: vec![socket.clone()],
         ..confinement()
     };
-    let parts = root::parts(&named).unwrap();
+    let parts = root::root_parts(&named).unwrap();
     assert!(!parts.iter().any(|part| part.at == socket));
 }

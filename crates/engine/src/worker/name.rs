@@ -1,45 +1,48 @@
-//! Names on leases. A name identifies a process on one boot of one machine, so that others can tell
-//! when it is certainly dead and need not wait for its lease to run out.
+//! Names on leases. A name identifies a process on one boot of one machine, so that other processes
+//! can detect that it is certainly dead and need not wait for its lease to expire.
 
-use crate::process::{ProcessIdentity, place};
+use crate::process::{ProcessIdentity, boot_and_pid_namespace};
 
-/// The name of this process: the boot of this machine, and the process on it.
+/// Returns the name of this process: the boot of this machine, and the process on it.
 pub fn process_name() -> String {
     let me = ProcessIdentity::ourselves();
     let (pid, start) = me.map_or((0, 0), |me| (me.pid, me.start));
     format!("{}:{pid}:{start}", here())
 }
 
-/// The name of one of several workers of this process.
+/// Returns the name of one of several workers of this process.
 pub fn replica_name(name: &str) -> String {
     format!("{}:{name}", process_name())
 }
 
-/// The replica's own name in a name on a lease; none where no worker holds it.
+/// Returns the replica's own name from a name on a lease; `None` if no replica holds it.
 pub fn replica_of(holder: &str) -> Option<&str> {
     holder.splitn(4, ':').nth(3)
 }
 
-/// Unlike a host name, it tells apart two machines that share a database, two boots of one, and two
-/// containers of one boot, in which the same number is another process.
+/// Identifies this boot and PID namespace. Unlike a host name, it differs for two machines that
+/// share a database, two boots of one machine, and two containers of one boot, where the same
+/// number is another process.
 fn here() -> String {
-    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let words = place().replace(" pid:", ".");
-    words.chars().filter(|c| sound(*c) || *c == '.').collect()
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let text = boot_and_pid_namespace().replace(" pid:", ".");
+    text.chars()
+        .filter(|c| is_allowed(*c) || *c == '.')
+        .collect()
 }
 
-/// True only where it is certain: the name is of this boot, and no such process is left.
+/// Returns true only if it is certain: the name is of this boot, and the process is gone.
 pub fn is_dead(name: &str) -> bool {
     let mut parts = name.split(':');
-    let (where_, pid, start) = (parts.next(), parts.next(), parts.next());
-    let known = where_.is_some_and(|where_| !where_.is_empty() && where_ == here());
+    let (boot, pid, start) = (parts.next(), parts.next(), parts.next());
+    let is_here = boot.is_some_and(|boot| !boot.is_empty() && boot == here());
     let identity = pid.zip(start).and_then(|(pid, start)| {
         Some(ProcessIdentity {
             pid: pid.parse().ok()?,
             start: start.parse().ok()?,
         })
     });
-    known && identity.is_some_and(|identity| !identity.is_alive())
+    is_here && identity.is_some_and(|identity| !identity.is_alive())
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Limits the jobs of one provider that run at once in this process.
+//! Limits the jobs of one provider that run at the same time in this process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The limits by provider, shared by all workers of the process.
+/// Limits by provider, shared by all workers of the process.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderPermits(BTreeMap<String, Arc<Semaphore>>);
 
-/// The right to one more job of a provider; it ends when it is dropped.
+/// Permission for one more job of a provider. Dropping it gives it back.
 #[derive(Debug)]
 pub struct ProviderPermit(
     #[expect(dead_code, reason = "held for its permit")] OwnedSemaphorePermit,
@@ -25,7 +25,8 @@ impl ProviderPermits {
         )
     }
 
-    /// As many as there are, up to `most`; none where the provider has no limit here.
+    /// Acquires as many permits as are free, up to `most`. Returns `None` if the provider has no
+    /// limit here.
     pub fn acquire(&self, provider: &str, most: u32) -> Option<Vec<ProviderPermit>> {
         let semaphore = self.0.get(provider)?;
         let mut permits = Vec::new();

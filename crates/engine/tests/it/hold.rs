@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use engine::process::sweep;
+use engine::process::end_orphaned_runs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -87,7 +87,7 @@ async fn the_program_dies_with_countersign_and_the_rest_at_the_next_start() {
     countersign.kill().await.unwrap();
     ear.gone.await.unwrap();
 
-    let swept = sweep(data.path()).await.unwrap();
+    let swept = end_orphaned_runs(data.path()).await.unwrap();
     assert_eq!((swept.len(), swept[0].ended, swept[0].left), (1, 1, 0));
     assert_eq!(alive(&nap), 0);
     assert!(!data.path().join("runs/hosted.json").exists());

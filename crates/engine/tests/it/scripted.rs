@@ -79,8 +79,8 @@ impl Desk {
         let at = |name: &str| self.dir.path().join(name);
         let host = ProcessHost {
             data_dir: at("data"),
-            launcher: Some(Launcher::hold(&launcher())),
-            adopts: false,
+            launcher: Some(Launcher::tied_to_us(&launcher())),
+            adopts_orphans: false,
         };
         let assignment = AgentAssignment {
             run_id: RunId::new("play").unwrap(),
@@ -101,13 +101,13 @@ impl Desk {
             limits: ProcessLimits::default(),
             model: None,
             session: None,
-            allotment: None,
+            disk_quota: None,
             usd_micros_max: None,
-            tools: None,
-            confinement: None,
+            mcp_endpoint: None,
+            sandbox: None,
         };
         let scripted = ScriptedAgent::new(&launcher(), &at("script.json")).unwrap();
-        agent::run(&host, &scripted, &assignment, |_| {}, StopSignal::never())
+        agent::run_agent(&host, &scripted, &assignment, |_| {}, StopSignal::never())
             .await
             .unwrap()
     }

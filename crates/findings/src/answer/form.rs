@@ -1,4 +1,4 @@
-//! The contract's form, field by field: one JSON object in which nothing is left unread.
+//! The form of an answer, field by field: one JSON object in which every field is checked.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::read::{blocks_the_merge, find_stop};
 use crate::severity::{Rating, Severity};
 
-/// Fields of words: read for what they refuse or find.
+/// Text fields; they are searched for refusals and findings.
 const TEXTS: [&str; 12] = [
     "notes",
     "summary",
@@ -26,9 +26,9 @@ const TEXTS: [&str; 12] = [
 ];
 /// Facts about the run or the ticket that say nothing about the change.
 const FACTS: [&str; 5] = ["usage", "model", "ticket", "ticket_id", "session"];
-/// Parts of a finding in which an imperative is a suggestion and no refusal.
+/// Parts of a finding in which an imperative is a suggestion, not a refusal.
 const SUGGESTIONS: [&str; 3] = ["fix", "suggestion", "recommendation"];
-/// Parts of a finding that name a place, a rule or a kind.
+/// Parts of a finding that name a location, a rule or a kind.
 const PLACES: [&str; 14] = [
     "id",
     "file",
@@ -46,7 +46,7 @@ const PLACES: [&str; 14] = [
     "column",
 ];
 
-/// What a form holds beside its verdict, and every reason why it is no approval.
+/// Contents of a form except its verdict, and every reason why it is not an approval.
 #[derive(Debug, Default)]
 pub(super) struct AnswerForm {
     pub reasons: Vec<String>,
@@ -55,12 +55,12 @@ pub(super) struct AnswerForm {
     pub item_texts: Vec<String>,
 }
 
-/// The one object that the text is; else why it is none.
+/// Parses the text as exactly one JSON object; the error is the reason.
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let body = unfenced(text).unwrap_or(text).trim();
     if body.is_empty() {
-        return Err("the reviewer said nothing".to_owned());
+        return Err("the answer is empty".to_owned());
     }
     if !body.starts_with('{') {
         return Err("the answer is not one JSON object".to_owned());
@@ -68,11 +68,13 @@ pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(body) {
         Ok(UniqueKeyJson(Value::Object(fields))) => Ok(fields),
         Ok(UniqueKeyJson(_)) => Err("the answer is not one JSON object".to_owned()),
-        Err(error) => Err(format!("the answer is not one JSON object alone: {error}")),
+        Err(error) => Err(format!(
+            "the answer is not exactly one JSON object: {error}"
+        )),
     }
 }
 
-/// The inside of a fence around the whole text; nothing where there is none.
+/// Returns the content of a fence around the whole text; `None` without a fence.
 fn unfenced(text: &str) -> Option<&str> {
     let (head, rest) = text.strip_prefix("```")?.split_once('\n')?;
     let body = rest.strip_suffix("```")?;
@@ -81,8 +83,8 @@ fn unfenced(text: &str) -> Option<&str> {
 }
 
 impl AnswerForm {
-    /// Walks every field but the verdict; what it does not know is a reason.
-    pub fn of(fields: &Map<String, Value>) -> Self {
+    /// Checks every field except the verdict; an unknown field is a reason against approval.
+    pub fn from_fields(fields: &Map<String, Value>) -> Self {
         let mut form = Self::default();
         for (name, value) in fields {
             form.field(name, value);
@@ -90,66 +92,66 @@ impl AnswerForm {
         form
     }
 
-    /// `verdict` and `complete`, exactly.
-    pub fn must_approve(&mut self, fields: &Map<String, Value>) {
+    /// Requires the exact `verdict` and `complete` of an approval.
+    pub fn require_approval(&mut self, fields: &Map<String, Value>) {
         match fields.get("verdict") {
             Some(Value::String(word)) if word == "approve" => {}
-            None => self.misses("the answer has no `verdict`"),
-            Some(other) => self.misses(format!(
+            None => self.add_reason("the answer has no `verdict`"),
+            Some(other) => self.add_reason(format!(
                 "`verdict` is neither \"approve\" nor \"request_changes\": {}",
                 quote(&other.to_string())
             )),
         }
         match fields.get("complete") {
             Some(Value::Bool(true)) => {}
-            None => self.misses("the answer does not say `complete: true`"),
-            Some(other) => self.misses(format!(
+            None => self.add_reason("the answer does not say `complete: true`"),
+            Some(other) => self.add_reason(format!(
                 "`complete` is not the value true: {}",
                 quote(&other.to_string())
             )),
         }
     }
 
-    pub fn must_name(&mut self, fields: &Map<String, Value>, commit: &str) {
+    pub fn require_commit(&mut self, fields: &Map<String, Value>, commit: &str) {
         if fields.get("commit").is_none_or(is_empty) {
-            self.misses("the answer names no commit");
+            self.add_reason("the answer names no commit");
         } else {
-            self.may_name(fields, commit);
+            self.check_named_commit(fields, commit);
         }
     }
 
-    /// A commit that is named is the one under review.
-    pub fn may_name(&mut self, fields: &Map<String, Value>, commit: &str) {
+    /// Requires that a named commit is the one under review.
+    pub fn check_named_commit(&mut self, fields: &Map<String, Value>, commit: &str) {
         match fields.get("commit") {
-            Some(Value::String(named)) if !commit.is_empty() && named == commit => {}
-            Some(other) if !is_empty(other) => self.misses(format!(
-                "the answer names the commit {}, and {commit} is under review",
+            Some(Value::String(name)) if !commit.is_empty() && name == commit => {}
+            Some(other) if !is_empty(other) => self.add_reason(format!(
+                "the answer names the commit {}, but {commit} is under review",
                 quote(&other.to_string())
             )),
             Some(_) | None => {}
         }
     }
 
-    /// Words that stop an approval: it says what to do with them.
+    /// Adds a reason for words that prevent an approval, and says what to do with them.
     fn stops(&mut self, place: &str, what: &str, words: &str) {
-        self.misses(format!(
-            "{place} {what} ({:?}): put it as a finding with its severity, or leave it out",
+        self.add_reason(format!(
+            "{place} {what} ({:?}): report it as a finding with its severity, or leave it out",
             quote(words)
         ));
     }
 
-    /// Looks for what stops an approval in every text that is no finding.
+    /// Searches every text outside the findings for words that prevent an approval.
     pub fn must_not_stop(&mut self) {
         let texts = std::mem::take(&mut self.texts);
         for text in &texts {
             if let Some((stop, words)) = find_stop(text) {
-                self.stops("the text beside the verdict", stop.says(), words);
+                self.stops("the text outside the findings", stop.says(), words);
             }
         }
         self.texts = texts;
     }
 
-    fn misses(&mut self, why: impl Into<String>) {
+    fn add_reason(&mut self, why: impl Into<String>) {
         self.reasons.push(why.into());
     }
 
@@ -162,23 +164,23 @@ impl AnswerForm {
             "dimension_scores" => self.scores(value),
             "overall_score" => {
                 if !value.is_null() && value.as_u64().is_none_or(|score| score > 100) {
-                    self.misses("`overall_score` is no number from 0 to 100");
+                    self.add_reason("`overall_score` is not a number from 0 to 100");
                 }
             }
             _ if FACTS.contains(&name) => {
                 self.texts.extend(strings(value));
                 if !is_plain(value) {
-                    self.misses(format!("`{name}` cannot be read"));
+                    self.add_reason(format!("`{name}` cannot be read"));
                 }
             }
             _ if TEXTS.contains(&name) => match value {
                 Value::String(text) => self.texts.push(text.clone()),
                 other if is_empty(other) => {}
-                _ => self.misses(format!("`{name}` is no text")),
+                _ => self.add_reason(format!("`{name}` is not a text")),
             },
             _ if is_empty(value) => {}
-            _ => self.misses(format!(
-                "the answer has a field that the form does not know: `{}`",
+            _ => self.add_reason(format!(
+                "the answer has an unknown field: `{}`",
                 quote(name)
             )),
         }
@@ -192,20 +194,20 @@ impl AnswerForm {
     ) {
         let Value::Array(items) = value else {
             if !value.is_null() {
-                self.misses(format!("`{name}` is no list"));
+                self.add_reason(format!("`{name}` is not a list"));
             }
             return;
         };
         if items.len() > FINDINGS_MAX {
-            self.misses(format!(
-                "`{name}` has {} items, and {FINDINGS_MAX} are read",
+            self.add_reason(format!(
+                "`{name}` has {} items, but only {FINDINGS_MAX} are read",
                 items.len()
             ));
         }
         for item in items.iter().take(FINDINGS_MAX) {
             match item {
                 Value::Object(fields) => read(self, fields),
-                _ => self.misses(format!("`{name}` holds something that is no object")),
+                _ => self.add_reason(format!("an item of `{name}` is not an object")),
             }
         }
     }
@@ -217,8 +219,8 @@ impl AnswerForm {
                 Value::Null | Value::Number(_) => {}
                 Value::String(text) if PLACES.contains(&name.as_str()) => {
                     if name == "severity" && severity(text).is_none() {
-                        self.misses(format!(
-                            "a finding has the severity {:?}, which is none",
+                        self.add_reason(format!(
+                            "a finding has an unknown severity: {:?}",
                             quote(text)
                         ));
                     }
@@ -229,11 +231,11 @@ impl AnswerForm {
                         self.item_texts.push(text.clone());
                     }
                     if blocks_the_merge(text) {
-                        self.stops("a finding", "says that it has to be dealt with first", text);
+                        self.stops("a finding", "says that it must be fixed first", text);
                     }
                 }
                 other if is_empty(other) => {}
-                Value::Bool(_) | Value::Array(_) | Value::Object(_) => self.misses(format!(
+                Value::Bool(_) | Value::Array(_) | Value::Object(_) => self.add_reason(format!(
                     "a finding has a part that cannot be read: `{}`",
                     quote(name)
                 )),
@@ -243,17 +245,18 @@ impl AnswerForm {
         let title = text_of("title").or_else(|| texts.first().copied());
         let title = title.map(|text| shorten(&one_line(&clean(text)), TITLE_CHARS_MAX));
         let Some(title) = title.filter(|title| !title.trim().is_empty()) else {
-            return self.misses("a finding says nothing");
+            return self.add_reason("a finding has no text");
         };
-        // "CRITICAL …" under the severity `low` says two things.
-        let given = text_of("severity").and_then(severity);
-        let graver = texts.iter().find(|text| {
-            leading_severity(text).is_some_and(|named| {
-                named.is_must_fix() && given.is_none_or(|given| !given.is_must_fix())
+        // "CRITICAL …" with the severity `low` contradicts itself.
+        let own_severity = text_of("severity").and_then(severity);
+        let more_severe = texts.iter().find(|text| {
+            leading_severity(text).is_some_and(|in_text| {
+                in_text.is_must_fix()
+                    && own_severity.is_none_or(|own_severity| !own_severity.is_must_fix())
             })
         });
-        if let Some(text) = graver {
-            self.stops("a finding", "names a graver severity than its own", text);
+        if let Some(text) = more_severe {
+            self.stops("a finding", "names a higher severity than its own", text);
         }
         let part = |name: &str| text_of(name).map(|text| shorten(&clean(text), FIELD_CHARS_MAX));
         let line = fields.get("line").and_then(Value::as_u64);
@@ -267,27 +270,27 @@ impl AnswerForm {
         });
     }
 
-    /// The reader keeps every blocking issue, and one is enough to refuse. One that it could not
-    /// read must not pass for none.
+    /// Checks a blocking issue. One readable issue is a refusal; an unreadable one must not count
+    /// as none.
     fn blocking(&mut self, fields: &Map<String, Value>) {
         let message = fields.get("message").and_then(Value::as_str);
         if message.is_none_or(|text| text.trim().is_empty()) {
-            self.misses("a blocking issue has no `message`");
+            self.add_reason("a blocking issue has no `message`");
         }
     }
 
     fn criterion(&mut self, fields: &Map<String, Value>) {
         if !fields.get("met").is_some_and(Value::is_boolean) {
-            self.misses("a criterion does not say whether it is `met`");
+            self.add_reason("a criterion does not say whether it is `met`");
         }
         for (name, value) in fields {
             match (name.as_str(), value) {
-                // The criterion's own words are the ticket's.
+                // The text of the criterion comes from the ticket, not from the reviewer.
                 ("met", _)
                 | (_, Value::Null | Value::Number(_))
                 | ("criterion" | "id" | "name", Value::String(_)) => {}
                 (_, Value::String(text)) => self.texts.push(text.clone()),
-                _ => self.misses(format!(
+                _ => self.add_reason(format!(
                     "a criterion has a part that cannot be read: `{}`",
                     quote(name)
                 )),
@@ -299,7 +302,7 @@ impl AnswerForm {
         let is_score = |score: &Value| {
             score.is_null() || score.as_f64().is_some_and(|n| (0.0..=100.0).contains(&n))
         };
-        let sound = |value: &Value| match value {
+        let is_valid = |value: &Value| match value {
             Value::Object(fields) => fields.iter().all(|(name, value)| match name.as_str() {
                 "score" => is_score(value),
                 "weight" => value.is_string() || value.is_null(),
@@ -315,9 +318,9 @@ impl AnswerForm {
             self.texts.extend(texts.map(str::to_owned));
         }
         match value {
-            Value::Object(scores) if scores.values().all(sound) => {}
+            Value::Object(scores) if scores.values().all(is_valid) => {}
             other if is_empty(other) => {}
-            _ => self.misses("`dimension_scores` cannot be read"),
+            _ => self.add_reason("`dimension_scores` cannot be read"),
         }
     }
 }
@@ -332,7 +335,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The strings of a fact, on two levels.
+/// Returns the strings of a fact, on two levels.
 fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -345,7 +348,7 @@ fn strings(value: &Value) -> Vec<String> {
     }
 }
 
-/// The severity that a text begins with: `CRITICAL: …`, `Blocker …`.
+/// Returns the severity at the start of a text: `CRITICAL: …`, `BLOCKER …`.
 fn leading_severity(text: &str) -> Option<Severity> {
     let first = text.split_whitespace().next()?;
     let word = first.trim_matches(|c: char| !c.is_alphanumeric());
@@ -354,7 +357,7 @@ fn leading_severity(text: &str) -> Option<Severity> {
     marked.then(|| severity(word)).flatten()
 }
 
-/// Scalars, or one level of them.
+/// Returns whether a value is a scalar, or an object of scalars.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Null | Value::Number(_) | Value::String(_) => true,
@@ -365,7 +368,7 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// JSON in which no key is there twice: of two verdicts a plain reader would keep the last.
+/// JSON without duplicate keys. An ordinary parser would keep the last of two verdicts.
 struct UniqueKeyJson(Value);
 
 impl<'de> Deserialize<'de> for UniqueKeyJson {
@@ -422,7 +425,7 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
         {
             if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!(
-                    "the field `{}` is there twice",
+                    "the field `{}` occurs twice",
                     quote(&name)
                 )));
             }

@@ -41,11 +41,11 @@ fn the_form_approves_bare_or_in_one_fence() {
         assert_eq!(read.review.claim, ReviewClaim::Approved, "{text}\n{read:?}");
         assert_eq!(read.unclear, None);
     }
-    let kept = read_answer(&form().to_string(), COMMIT).review;
-    assert_eq!(kept.findings.len(), 1, "{kept:?}");
+    let review = read_answer(&form().to_string(), COMMIT).review;
+    assert_eq!(review.findings.len(), 1, "{review:?}");
 }
 
-/// Every way to miss the form that is not a refusal: unknown, with a reason.
+/// Every deviation from the form that is not a refusal gives an unknown claim with a reason.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of answers")]
 fn what_misses_the_form_is_unknown_and_says_why() {
@@ -78,13 +78,13 @@ fn what_misses_the_form_is_unknown_and_says_why() {
         (with("complete", json!("true")), "complete"),
         (with("complete", json!(1)), "complete"),
         (with("complete", Value::Null), "complete"),
-        (with("findings", json!({"0": "x"})), "no list"),
-        (with("findings", json!("none")), "no list"),
-        (with("findings", json!([["nested"]])), "no object"),
-        (with("findings", json!(["a text"])), "no object"),
+        (with("findings", json!({"0": "x"})), "not a list"),
+        (with("findings", json!("none")), "not a list"),
+        (with("findings", json!([["nested"]])), "not an object"),
+        (with("findings", json!(["a text"])), "not an object"),
         (
             with("findings", json!([{"severity": "low"}])),
-            "says nothing",
+            "has no text",
         ),
         (
             with("findings", json!([{"title": "x", "more": {"deep": 1}}])),
@@ -106,22 +106,22 @@ fn what_misses_the_form_is_unknown_and_says_why() {
             with("criteria", json!([{"criterion": "1", "met": "true"}])),
             "met",
         ),
-        (with("criteria", json!("all met")), "no list"),
-        (with("blocking_issues", json!("one")), "no list"),
+        (with("criteria", json!("all met")), "not a list"),
+        (with("blocking_issues", json!("one")), "not a list"),
         (with("blocking_issues", json!([{}])), "message"),
         (with("dimension_scores", json!([1])), "dimension_scores"),
         (with("overall_score", json!("high")), "overall_score"),
         (
             with("error", json!("context window exceeded")),
-            "does not know: `error`",
+            "unknown field: `error`",
         ),
-        (with("incomplete", json!(true)), "does not know"),
-        (with("truncated", json!(1)), "does not know"),
-        (with("review", form()), "does not know"),
-        (with("notes", json!({"a": "b"})), "no text"),
+        (with("incomplete", json!(true)), "unknown field"),
+        (with("truncated", json!(1)), "unknown field"),
+        (with("review", form()), "unknown field"),
+        (with("notes", json!({"a": "b"})), "not a text"),
         (json!([form()]).to_string(), "one JSON object"),
         (json!({"answer": form()}).to_string(), "no `verdict`"),
-        (String::new(), "said nothing"),
+        (String::new(), "is empty"),
         ("LGTM".to_owned(), "one JSON object"),
         ("Verdict: approve".to_owned(), "one JSON object"),
         ("approve".to_owned(), "one JSON object"),
@@ -218,11 +218,11 @@ fn a_reviewer_that_echoes_its_brief_approves_nothing() {
 #[test]
 fn what_is_said_beside_an_approval_can_refuse_and_never_approve() {
     let approved = read_answer(&form().to_string(), COMMIT);
-    let refused = hear_beside(approved.clone(), "Verdict: request changes");
+    let refused = apply_refusal_beside(approved.clone(), "Verdict: request changes");
     assert_eq!(refused.review.claim, ReviewClaim::ChangesRequested);
-    assert_eq!(hear_beside(approved.clone(), "Done."), approved);
+    assert_eq!(apply_refusal_beside(approved.clone(), "Done."), approved);
     let unknown = read_answer("Fine.", COMMIT);
-    let still = hear_beside(unknown, &form().to_string());
+    let still = apply_refusal_beside(unknown, &form().to_string());
     assert_eq!(still.review.claim, ReviewClaim::Unknown);
 }
 
@@ -230,7 +230,7 @@ fn what_is_said_beside_an_approval_can_refuse_and_never_approve() {
 fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
     let call = |value: Value| {
         let fields = value.as_object().unwrap().clone();
-        read_call(&fields, COMMIT)
+        read_tool_call(&fields, COMMIT)
     };
     for yes in [
         json!({"approved": true}),
@@ -269,7 +269,7 @@ fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
 }
 
 proptest! {
-    /// Whatever is cut out of the form, put into it or around it: only the exact form approves.
+    /// Only the exact form approves, whatever is cut out of it or put into it.
     #[test]
     fn a_damaged_form_never_approves(at in 0_usize..500, len in 1_usize..40, junk in "[a-z{}\",: ]{0,8}") {
         let text = form().to_string();

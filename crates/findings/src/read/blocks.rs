@@ -1,4 +1,4 @@
-//! Markdown lines grouped into blocks.
+//! Groups Markdown lines into blocks.
 
 use super::markup::MarkupLine;
 use super::sections::{DETAILS, STRIDE};
@@ -27,8 +27,8 @@ pub(super) struct Block {
     pub indent: usize,
     pub text: String,
     pub quoted: bool,
-    /// Set apart by tags or by a diff's mark: not the reviewer's own voice.
-    pub apart: bool,
+    /// Inside tags, or marked as part of a diff: not the reviewer's own words.
+    pub set_apart: bool,
 }
 
 const DEPTH_MAX: u32 = 12;
@@ -46,14 +46,14 @@ pub(super) fn blocks(lines: &[MarkupLine]) -> Vec<Block> {
 struct BlockBuilder {
     out: Vec<Block>,
     depth: u32,
-    /// The next text begins a block of its own.
+    /// The next text starts a new block.
     fresh: bool,
-    /// The line that is being read is set apart.
+    /// The current line is not the reviewer's own words.
     apart: bool,
 }
 
 impl BlockBuilder {
-    /// Takes one line, or a whole table; gives how many lines it took.
+    /// Takes one line, or a whole table; returns the number of lines taken.
     fn take(&mut self, lines: &[MarkupLine]) -> usize {
         match &lines[0] {
             MarkupLine::Code(text) => self.code(text),
@@ -83,11 +83,11 @@ impl BlockBuilder {
                 apart,
             } => {
                 self.apart = *apart;
-                if let Some((rows, taken)) = table(lines) {
+                if let Some((rows, line_count)) = table(lines) {
                     self.apart |= indent_of(text) >= CODE_INDENT;
                     self.push(BlockKind::Table(rows), 0, "", *quoted);
                     self.fresh = true;
-                    return taken;
+                    return line_count;
                 }
                 self.text(text, *quoted);
             }
@@ -101,7 +101,7 @@ impl BlockBuilder {
             indent,
             text: text.trim_end().to_owned(),
             quoted,
-            apart: self.apart,
+            set_apart: self.apart,
         });
     }
 
@@ -141,7 +141,7 @@ impl BlockBuilder {
             if let Some(block) = self.out.last_mut() {
                 block.text.push('\n');
                 block.text.push_str(trimmed);
-                block.apart |= self.apart;
+                block.set_apart |= self.apart;
             }
             self.fresh = false;
         } else {
@@ -150,7 +150,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Whether a text line goes on with the block before it.
+    /// Returns whether a text line continues the previous block.
     fn continues(&self, indent: usize) -> bool {
         match self.out.last() {
             Some(Block {
@@ -167,7 +167,7 @@ impl BlockBuilder {
     }
 }
 
-/// So deep an indent makes a line code.
+/// Indentation that makes a line code.
 const CODE_INDENT: usize = 4;
 
 fn indent_of(line: &str) -> usize {
@@ -193,7 +193,7 @@ fn is_rule(line: &str) -> bool {
     matches!(mark, '-' | '*' | '_' | '=') && line.len() >= 3 && marks.all(|c| c == mark)
 }
 
-/// A list item's marker and text.
+/// Splits a list item into its marker and text.
 fn item(line: &str) -> Option<(Marker, &str)> {
     let (marker, rest) = if let Some(rest) = line.strip_prefix(['-', '*', '+', '•', '▪', '◦'])
     {
@@ -218,10 +218,11 @@ fn item(line: &str) -> Option<(Marker, &str)> {
     Some((marker, text))
 }
 
-/// A longer line is no row of a table.
+/// Maximum length of a table row, in bytes.
 const ROW_BYTES_MAX: usize = 64 * 1024;
 
-/// A table at the start of the lines: its rows, the head first, and how many lines it took.
+/// Reads a table at the start of the lines: its rows, the head first, and the number of lines
+/// taken.
 fn table(lines: &[MarkupLine]) -> Option<(Vec<Vec<String>>, usize)> {
     let row = |line: &MarkupLine| match line {
         MarkupLine::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
@@ -230,22 +231,22 @@ fn table(lines: &[MarkupLine]) -> Option<(Vec<Vec<String>>, usize)> {
         _ => None,
     };
     let head = row(lines.first()?)?;
-    let rule = row(lines.get(1)?)?;
-    let is_divider = rule
+    let divider = row(lines.get(1)?)?;
+    let is_divider = divider
         .iter()
         .all(|cell| !cell.is_empty() && cell.chars().all(|c| matches!(c, '-' | ':' | ' ')))
-        && rule.iter().any(|cell| cell.contains('-'));
+        && divider.iter().any(|cell| cell.contains('-'));
     if head.len() < 2 || !is_divider {
         return None;
     }
     let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(lines[2..].iter().map_while(row))
         .collect();
-    let taken = rows.len() + 1;
-    Some((rows, taken))
+    let line_count = rows.len() + 1;
+    Some((rows, line_count))
 }
 
-/// The cells of a row; a pipe inside back-ticks or behind a backslash divides nothing.
+/// Splits a row into cells; a pipe inside back-ticks or after a backslash does not separate.
 fn cells(line: &str) -> Vec<String> {
     let inner = line.trim();
     let inner = inner.strip_prefix('|').unwrap_or(inner);

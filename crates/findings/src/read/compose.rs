@@ -1,31 +1,33 @@
-//! Makes a finding of a unit: its title without numbers, labels and places, its severity from the
-//! nearest label, its place from the surest text.
+//! Builds a finding from a unit of text: the title without numbers, labels and locations, the
+//! severity from the nearest label, the location from the most reliable text.
 
 use super::confidence;
 use super::degree::scale_word;
 use super::draft::FindingDraft;
+use super::finding_unit::FindingUnit;
 use super::label::{self, DegreeStrength};
+use super::locations::{self, Location};
 use super::markdown::SectionContext;
-use super::place::{self, Location};
 use super::topic;
-use super::unit::FindingUnit;
 use crate::severity::Severity;
 
-/// The severity that a title carries: in front, or in brackets at its end.
+/// Returns the severity label of a title: in front, or in brackets at its end.
 pub(super) fn label_of(title: &str) -> Option<(String, DegreeStrength)> {
     let first = title.lines().next().unwrap_or_default();
-    let (name, rest) = label::ordinal(first);
-    let own = label::leading(rest).or_else(|| label::leading(first));
+    let (name, rest) = label::split_ordinal(first);
+    let own = label::leading_label(rest).or_else(|| label::leading_label(first));
     let own = own
-        .filter(|label| label.plain == DegreeStrength::Strong || label::trailing(rest).is_none())
-        .or_else(|| label::trailing(rest));
+        .filter(|label| {
+            label.plain == DegreeStrength::Strong || label::trailing_label(rest).is_none()
+        })
+        .or_else(|| label::trailing_label(rest));
     own.map(|label| (label.raw, label.plain)).or_else(|| {
         name.filter(|name| name.to_lowercase().starts_with("bug"))
             .map(|_| ("Bug".to_owned(), DegreeStrength::Weak))
     })
 }
 
-/// Makes a finding of a unit.
+/// Builds a finding from a unit; `None` if it has no usable title.
 pub(super) fn draft(unit: &FindingUnit, context: &SectionContext) -> Option<FindingDraft> {
     let mut title = title_text(unit);
     if title.is_empty() {
@@ -39,9 +41,9 @@ pub(super) fn draft(unit: &FindingUnit, context: &SectionContext) -> Option<Find
     if title.chars().filter(|c| c.is_alphanumeric()).count() < 3 {
         return None;
     }
-    let place = place_of(unit, context);
-    let mark = unit.fields.status.clone().unwrap_or_default();
-    let told_fixed = topic::is_settled(&mark)
+    let place = locate(unit, context);
+    let status = unit.fields.status.clone().unwrap_or_default();
+    let is_settled = topic::is_settled(&status)
         || ends_settled(&unit.title)
         || unit
             .fields
@@ -71,15 +73,15 @@ pub(super) fn draft(unit: &FindingUnit, context: &SectionContext) -> Option<Find
             .as_deref()
             .and_then(confidence::of_text),
         anchor: anchor(&unit.code),
-        idle: told_fixed || asks_nothing || unit.ticked || context.settled,
+        idle: is_settled || asks_nothing || unit.ticked || context.settled,
         ..FindingDraft::default()
     })
 }
 
 fn title_text(unit: &FindingUnit) -> String {
-    let (_, rest) = label::ordinal(unit.title.trim());
-    let mut rest = label::leading(rest).map_or(rest, |label| label.rest);
-    // `[HIGH][Security] …` and `[Security]: …` carry a category in front.
+    let (_, rest) = label::split_ordinal(unit.title.trim());
+    let mut rest = label::leading_label(rest).map_or(rest, |label| label.rest);
+    // `[HIGH][Security] …` and `[Security]: …` start with a category.
     if let Some((tag, after)) = rest
         .trim_start_matches('*')
         .strip_prefix('[')
@@ -90,14 +92,14 @@ fn title_text(unit: &FindingUnit) -> String {
         rest = after.trim_start_matches([':', '*', ' ']);
     }
     let rest = category_in_brackets(rest).map_or(rest, |(_, after)| after);
-    let (_, rest) = label::ordinal(rest);
+    let (_, rest) = label::split_ordinal(rest);
     let plain = rest.replace("**", "").replace('\n', " ");
     without_tail(without_place(plain.trim()))
         .trim_matches([':', '—', '–', ' ', '\u{1}'])
         .to_owned()
 }
 
-/// A title behind the place it begins with: `` `a.rs:3` — … ``. A place alone is no title.
+/// Removes the location at the start of a title: `` `a.rs:3` — … ``. A location alone is no title.
 fn without_place(title: &str) -> &str {
     let first = match title.strip_prefix('`').and_then(|inner| inner.find('`')) {
         Some(end) => &title[..end + 2],
@@ -109,9 +111,9 @@ fn without_place(title: &str) -> &str {
         || rest.starts_with("- ")
         || first.ends_with(':')
         || in_brackets;
-    let place = place::place(first);
+    let location = locations::find_location(first);
     let bare = first.trim_matches(['`', ':']);
-    let is_place = in_brackets || place.line.is_some() || place.file.as_deref() == Some(bare);
+    let is_place = in_brackets || location.line.is_some() || location.file.as_deref() == Some(bare);
     let after = rest.trim_start_matches(['—', '–', '-', ':', ' ']);
     match after.len() {
         _ if !is_place => title,
@@ -121,7 +123,7 @@ fn without_place(title: &str) -> &str {
     }
 }
 
-/// A title in front of the place it ends with: `… — a.rs:3-9`.
+/// Removes the location at the end of a title: `… — a.rs:3-9`.
 pub(super) fn without_tail(title: &str) -> &str {
     let Some((front, tail)) = title
         .rsplit_once(" — ")
@@ -131,7 +133,7 @@ pub(super) fn without_tail(title: &str) -> &str {
         return title;
     };
     let bare = tail.trim().trim_matches('`');
-    let place = place::place_field(bare);
+    let place = locations::parse_location_field(bare);
     let is_place = place.line.is_some()
         && place
             .file
@@ -143,13 +145,13 @@ pub(super) fn without_tail(title: &str) -> &str {
     }
 }
 
-/// `(security): …` behind the degree names a category.
+/// Reads the category in `(security): …` after the severity.
 fn category_in_brackets(text: &str) -> Option<(&str, &str)> {
     let (name, after) = text
         .trim_start_matches('*')
         .strip_prefix('(')?
         .split_once(')')?;
-    (name.len() < 30 && crate::Category::of(name).is_some())
+    (name.len() < 30 && crate::Category::from_label(name).is_some())
         .then(|| (name, after.trim_start_matches([':', '*', ' '])))
 }
 
@@ -158,10 +160,10 @@ fn full_problem(unit: &FindingUnit, title: &str) -> Option<String> {
     (!problem.is_empty() && problem != title).then(|| problem.to_owned())
 }
 
-/// The category in `**[Security]:** …`.
+/// Reads the category in `**[Security]:** …`.
 fn category_tag(title: &str) -> Option<String> {
-    let (_, rest) = label::ordinal(title);
-    let rest = label::leading(rest).map_or(rest, |label| label.rest);
+    let (_, rest) = label::split_ordinal(title);
+    let rest = label::leading_label(rest).map_or(rest, |label| label.rest);
     if let Some((name, _)) = category_in_brackets(rest) {
         return Some(name.to_owned());
     }
@@ -188,7 +190,7 @@ fn severity_of(unit: &FindingUnit, context: &SectionContext) -> Option<String> {
         return Some(field);
     }
     match (own, &context.severity) {
-        // A sign that agrees with the heading adds nothing to its word.
+        // A sign that agrees with the heading adds nothing, so the heading's word stays.
         (Some((raw, _)), Some(word))
             if raw.chars().all(|c| !c.is_alphanumeric()) && agrees(&raw, word) =>
         {
@@ -200,37 +202,37 @@ fn severity_of(unit: &FindingUnit, context: &SectionContext) -> Option<String> {
 }
 
 fn agrees(sign: &str, word: &str) -> bool {
-    match (Severity::of(sign), Severity::of(word)) {
+    match (Severity::from_word(sign), Severity::from_word(word)) {
         (Some(sign), Some(word)) => sign == word || (sign.is_must_fix() && word.is_must_fix()),
         _ => true,
     }
 }
 
-/// The degree in a severity field: `🔴 **Critical**`, `CRITICAL (Access Control)`.
+/// Reads the severity in a field: `🔴 **Critical**`, `CRITICAL (Access Control)`.
 fn first_degree(field: &str) -> String {
     let line = field.lines().next().unwrap_or_default();
     let words = line
         .split(|c: char| !(c.is_alphanumeric() || c == '-'))
         .filter(|word| !word.is_empty());
-    let known = words
+    let degree = words
         .clone()
         .find(|word| scale_word(word).is_some() && word.is_ascii())
         .or_else(|| words.clone().find(|word| scale_word(word).is_some()));
-    known.map_or_else(
+    degree.map_or_else(
         || line.trim_matches(['*', ' ', '`']).to_owned(),
         str::to_owned,
     )
 }
 
-fn place_of(unit: &FindingUnit, context: &SectionContext) -> Location {
+fn locate(unit: &FindingUnit, context: &SectionContext) -> Location {
     let mut place = unit
         .fields
         .file
         .as_deref()
-        .map(|file| place::place_field(file.lines().next().unwrap_or(file)))
+        .map(|file| locations::parse_location_field(file.lines().next().unwrap_or(file)))
         .unwrap_or_default();
     if let Some(range) = unit.fields.line.as_deref().filter(|_| place.line.is_none()) {
-        (place.line, place.end_line) = place::range(
+        (place.line, place.end_line) = locations::parse_line_range(
             range
                 .lines()
                 .next()
@@ -244,7 +246,7 @@ fn place_of(unit: &FindingUnit, context: &SectionContext) -> Location {
         return place;
     }
     fill(&mut place, bare_title(unit));
-    // The heading's file counts before what the text mentions in passing.
+    // The file of the heading takes precedence over files that the text merely mentions.
     place.file = place.file.or_else(|| context.file.clone());
     for text in [unit.fields.problem.as_str(), unit.code.as_str()] {
         if place.file.is_none() || place.line.is_none() {
@@ -254,28 +256,28 @@ fn place_of(unit: &FindingUnit, context: &SectionContext) -> Location {
     place
 }
 
-/// The title without what counts it: `L1:` is no line.
+/// Returns the title without its ordinal: `L1:` is not a line number.
 fn bare_title(unit: &FindingUnit) -> &str {
-    label::ordinal(&unit.title).1
+    label::split_ordinal(&unit.title).1
 }
 
-/// Takes from a text what the place still lacks; a line counts only for the file it stands with.
+/// Fills the missing parts of a location from a text; a line counts only with its file.
 fn fill(place: &mut Location, text: &str) {
-    let found = place::place(text);
-    match (&place.file, &found.file) {
+    let other_place = locations::find_location(text);
+    match (&place.file, &other_place.file) {
         (None, Some(_)) => {
             let line = place.line;
-            *place = found;
+            *place = other_place;
             place.line = line.or(place.line);
         }
         (Some(file), Some(other))
-            if found.line.is_some()
+            if other_place.line.is_some()
                 && (file.ends_with(other.as_str()) || other.ends_with(file.as_str())) =>
         {
-            (place.line, place.end_line) = (found.line, found.end_line);
+            (place.line, place.end_line) = (other_place.line, other_place.end_line);
         }
         (None, None) if place.line.is_none() => {
-            (place.line, place.end_line) = (found.line, found.end_line);
+            (place.line, place.end_line) = (other_place.line, other_place.end_line);
         }
         _ => {}
     }
@@ -297,7 +299,7 @@ fn starts_settled(text: &str) -> bool {
     head.trim_start().starts_with(['—', '–', '-']) && topic::is_settled(&head)
 }
 
-/// A single quoted line of code is what the finding points at.
+/// Returns the anchor of a finding: a single quoted line of code.
 fn anchor(code: &str) -> Option<String> {
     let mut lines = code.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;

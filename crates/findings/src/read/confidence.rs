@@ -1,14 +1,16 @@
-//! How sure a reviewer is of a finding: a share, a percentage, a mark out of so many, or a word.
+//! Confidence of a reviewer in a finding: a fraction, a percentage, a mark such as `4/5`, or a
+//! word.
 //!
-//! A policy may hold less against a change that its reviewer doubts, so a confidence that cannot be
-//! read for certain is none at all.
+//! A policy may ignore findings with a low confidence, so an ambiguous value counts as no
+//! confidence at all.
 
 use serde_json::Value;
 
-/// A number above 1 and up to this may be a percentage or a mark out of 5 or 10.
+/// Upper bound of ambiguous numbers: above 1 and up to this, a number may be a percentage or a mark
+/// out of 5 or 10.
 const MARK_MAX: f64 = 10.0;
 
-/// The confidence in percent that a field of a document states.
+/// Reads the confidence of a field, in percent.
 pub(super) fn of_value(value: &Value) -> Option<u8> {
     match value {
         Value::Number(number) => of_number(number.as_f64()?),
@@ -17,7 +19,7 @@ pub(super) fn of_value(value: &Value) -> Option<u8> {
     }
 }
 
-/// The confidence in percent that a text begins with: `0.9`, `85 %`, `4/5`, `high (ran it)`.
+/// Reads the confidence at the start of a text, in percent: `0.9`, `85 %`, `4/5`, `high (ran it)`.
 pub(super) fn of_text(text: &str) -> Option<u8> {
     let text = text
         .trim()

@@ -1,11 +1,11 @@
-//! The words of severity scales, and headings that are such a word alone.
+//! Words of severity scales, and headings that consist of such a word.
 
-use crate::severity::{Plainness, foreign, is_unspaced_filler, unspaced_degree};
+use crate::severity::{Plainness, foreign_severity, is_unspaced_filler, unspaced_degree};
 
-/// How plainly a word is a degree of severity and nothing else.
+/// Certainty that a word is a severity and not an everyday word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DegreeStrength {
-    /// An everyday word too, or a mere sign: a label only where findings are expected.
+    /// Also an everyday word, or only a sign: a label only where findings are expected.
     Weak,
     Strong,
 }
@@ -23,7 +23,7 @@ pub(super) fn scale_word(word: &str) -> Option<DegreeStrength> {
         | "error" | "errors" | "bug" | "bugs" | "optional" | "improvement" | "improvements"
         | "enhancement" | "question" | "cosmetic" | "advisory" | "significant" | "serious"
         | "observation" | "polish" => Some(DegreeStrength::Weak),
-        lower => match foreign(lower) {
+        lower => match foreign_severity(lower) {
             Some((_, Plainness::Scale)) => Some(DegreeStrength::Strong),
             Some((_, Plainness::Everyday)) => Some(DegreeStrength::Weak),
             None => unspaced_degree(lower).map(|_| DegreeStrength::Strong),
@@ -31,11 +31,11 @@ pub(super) fn scale_word(word: &str) -> Option<DegreeStrength> {
     }
 }
 
-/// A longer text is no degree alone. Callers try every part of a line, so that without this bound
-/// a long line would cost its square.
+/// Maximum length of a severity heading. Callers try every part of a line, so without this limit a
+/// long line would take quadratic time.
 const HEADING_BYTES_MAX: usize = 400;
 
-/// The degree that a heading gives to everything under it, if it is a degree alone:
+/// Returns the severity that a heading gives to everything under it, if it names nothing else:
 /// `Critical Issues (Must Fix)`, `🟠 High Priority`, `Nitpick comments (16)`, `重大な問題（2件）`.
 pub(super) fn degree_heading(heading: &str) -> Option<String> {
     if heading.len() > HEADING_BYTES_MAX {
@@ -45,7 +45,7 @@ pub(super) fn degree_heading(heading: &str) -> Option<String> {
         return Some(phrase);
     }
     let outer = without_brackets(heading);
-    // Behind a dash, a bar or a slash stands a remark: `Critical — 2 issues`, `High / to discuss`.
+    // After a dash, a bar or a slash comes a remark: `Critical — 2 issues`, `High / to discuss`.
     let mut parts = outer
         .split(['—', '–', '|', '·', '•'])
         .flat_map(|part| part.split(" / "))
@@ -53,7 +53,7 @@ pub(super) fn degree_heading(heading: &str) -> Option<String> {
     let first = parts.next().unwrap_or_default();
     match degree_words(first) {
         HeadingWords::Degree(degree) => Some(degree),
-        // `Findings — High`: the degree stands behind the noun, and nothing else does.
+        // `Findings — High`: only the severity comes after the noun.
         HeadingWords::Generic => match parts.next().map(degree_words) {
             Some(HeadingWords::Degree(degree)) => Some(degree),
             _ => must_fix(heading),
@@ -62,11 +62,11 @@ pub(super) fn degree_heading(heading: &str) -> Option<String> {
     }
 }
 
-/// What the words of a heading amount to.
+/// Meaning of the words of a heading.
 enum HeadingWords {
-    /// A degree, and words that say nothing by themselves.
+    /// A severity and generic words.
     Degree(String),
-    /// Only words that say nothing by themselves.
+    /// Only generic words.
     Generic,
     Other,
 }
@@ -89,10 +89,10 @@ fn degree_words(text: &str) -> HeadingWords {
                 .map(|next| format!(" {next}"))
                 .unwrap_or_default();
             degree = Some(format!("{}{priority}", singular(word)));
-        } else if let Some(named) = hyphenated(word).filter(|_| degree.is_none()) {
-            degree = Some(singular(named));
+        } else if let Some(prefix) = hyphenated(word).filter(|_| degree.is_none()) {
+            degree = Some(singular(prefix));
         } else if degree.is_some() && after_noun && opens_a_clause(&lower) {
-            // `Critical issues that block the merge`: what follows describes all of them.
+            // `Critical issues that block the merge`: the clause describes all of them.
             break;
         } else if scale_word(word).is_none() && !is_generic(&lower) {
             return HeadingWords::Other;
@@ -102,7 +102,7 @@ fn degree_words(text: &str) -> HeadingWords {
     degree.map_or(HeadingWords::Generic, HeadingWords::Degree)
 }
 
-/// The degree in `high-severity`, `medium-priority`, `low-risk`.
+/// Reads the severity in `high-severity`, `medium-priority`, `low-risk`.
 fn hyphenated(word: &str) -> Option<&str> {
     let (degree, noun) = word.split_once('-')?;
     let noun = noun.to_lowercase();
@@ -135,7 +135,7 @@ fn opens_a_clause(word: &str) -> bool {
     )
 }
 
-/// A heading without what stands in brackets behind its first word: counts, remarks.
+/// Removes brackets after the first word of a heading: counts, remarks.
 fn without_brackets(heading: &str) -> String {
     let mut out = String::with_capacity(heading.len());
     let mut depth = 0_usize;
@@ -166,7 +166,7 @@ fn must_fix(heading: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Degrees are named in the singular: under `Suggestions` stands a suggestion.
+/// Returns the singular of a severity word: under `Suggestions` there is a suggestion.
 pub(super) fn singular(word: &str) -> String {
     let lower = word.to_lowercase();
     let plural = [
@@ -188,7 +188,7 @@ pub(super) fn singular(word: &str) -> String {
     }
 }
 
-/// Whether a lower-case word of a heading says nothing by itself.
+/// Returns whether a lower-case word of a heading is generic.
 fn is_generic(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_digit())
         || is_unspaced_filler(word)

@@ -1,10 +1,10 @@
-//! Signs in the text itself that an approval in it may not be one: hidden or struck-out
-//! characters, a diff, an end that was cut.
+//! Signs in the text itself that an approval in it may not be real: hidden or struck-out
+//! characters, a diff, a truncated end.
 
 use super::markup::MarkupLine;
 
-/// Characters that nobody sees, or that change what is seen.
-pub(super) fn of_characters(text: &str) -> Option<&'static str> {
+/// Looks for invisible characters and characters that change how others are shown.
+pub(super) fn doubt_in_characters(text: &str) -> Option<&'static str> {
     let mut before = ' ';
     let mut hidden = false;
     let body = text.trim_start_matches('\u{feff}');
@@ -37,23 +37,22 @@ pub(super) fn of_characters(text: &str) -> Option<&'static str> {
             _ => {}
         }
         if hidden && (c.is_alphanumeric() || before.is_alphanumeric()) {
-            return Some("the text has characters that nobody sees inside words");
+            return Some("the text has invisible characters inside words");
         }
         hidden = false;
         before = c;
     }
-    (hidden && before.is_alphanumeric())
-        .then_some("the text has characters that nobody sees inside words")
+    (hidden && before.is_alphanumeric()).then_some("the text has invisible characters inside words")
 }
 
-/// A document that is indented like code is quoted.
+/// Doubts a document that is indented like code, because it is quoted.
 pub(super) fn of_indent(text: &str) -> Option<&'static str> {
     let first = text.lines().find(|line| !line.trim().is_empty())?;
     (first.starts_with("    ") || first.starts_with('\t'))
         .then_some("the JSON is quoted, commented out or set apart")
 }
 
-/// Tags by which what they hold is not shown.
+/// Looks for tags that hide their content.
 fn of_tags(text: &str) -> Option<&'static str> {
     const TAG_BYTES_MAX: usize = 300;
     text.split('<').skip(1).find_map(|rest| {
@@ -62,7 +61,7 @@ fn of_tags(text: &str) -> Option<&'static str> {
             .take(TAG_BYTES_MAX)
             .position(|byte| byte == b'>')?;
         let tag = rest.get(..end)?.to_ascii_lowercase();
-        let named = tag.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_element = tag.starts_with(|c: char| c.is_ascii_alphabetic());
         let hides = [
             "hidden",
             "display",
@@ -74,28 +73,28 @@ fn of_tags(text: &str) -> Option<&'static str> {
         ]
         .iter()
         .any(|sign| tag.contains(sign));
-        (named && hides).then_some("part of the text is not shown")
+        (is_element && hides).then_some("part of the text is not shown")
     })
 }
 
-/// What the lines of a document show.
-pub(super) fn of_text(text: &str, lines: &[MarkupLine]) -> Option<&'static str> {
-    of_characters(text)
+/// Returns the first doubt about the lines of a document.
+pub(super) fn doubt_in_text(text: &str, lines: &[MarkupLine]) -> Option<&'static str> {
+    doubt_in_characters(text)
         .or_else(|| of_tags(text))
         .or_else(|| {
             lines.iter().find_map(|line| match line {
-                MarkupLine::Text { text, .. } => of_line(text),
+                MarkupLine::Text { text, .. } => doubt_in_line(text),
                 MarkupLine::Code(_) | MarkupLine::Open(_) | MarkupLine::Close => None,
             })
         })
-        .or_else(|| of_end(text))
+        .or_else(|| doubt_at_end(text))
 }
 
-/// Why JSON at this place of a text is not the answer itself: something stands before it on its
-/// line, it is indented like code, or the text has comments.
-pub(super) fn of_place(text: &str, start: usize) -> Option<&'static str> {
+/// Doubts JSON at this position: there is something before it on its line, it is indented like
+/// code, or the text has comments.
+pub(super) fn doubt_at_offset(text: &str, start: usize) -> Option<&'static str> {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
-    // A fence begins with its line, whatever stands before its marks.
+    // The span of a fence starts at its line, so skip quotation marks before the fence itself.
     let rest = &text[start..];
     let fence = rest.len() - rest.trim_start_matches([' ', '\t', '>', '+', '|']).len();
     let before = &text[line..start + fence];
@@ -107,7 +106,7 @@ pub(super) fn of_place(text: &str, start: usize) -> Option<&'static str> {
         .then_some("the JSON is quoted, commented out or set apart")
 }
 
-fn of_line(line: &str) -> Option<&'static str> {
+fn doubt_in_line(line: &str) -> Option<&'static str> {
     if line.contains("~~") {
         return Some("part of the text is struck through");
     }
@@ -117,8 +116,8 @@ fn of_line(line: &str) -> Option<&'static str> {
         .then_some("the text is a diff")
 }
 
-/// A fence that is never closed, or dots at the end, are signs of a cut.
-fn of_end(text: &str) -> Option<&'static str> {
+/// Looks for signs of truncation: a fence that is never closed, or dots at the end.
+fn doubt_at_end(text: &str) -> Option<&'static str> {
     let mut open: Option<(char, usize)> = None;
     for line in text.lines() {
         let bare = line.trim_start_matches([' ', '\t', '>']).trim_end();
@@ -135,7 +134,7 @@ fn of_end(text: &str) -> Option<&'static str> {
         }
     }
     if open.is_some() {
-        return Some("a code block is never closed; the text may be cut");
+        return Some("a code block is never closed; the text may be truncated");
     }
     let end = text.trim_end();
     let cut = [
@@ -152,10 +151,10 @@ fn of_end(text: &str) -> Option<&'static str> {
     ]
     .iter()
     .any(|mark| ends_in(end, mark));
-    cut.then_some("the text ends in dots or a mark of a cut")
+    cut.then_some("the text ends in dots or a sign of truncation")
 }
 
-/// Whether the text ends in the mark, whatever the case of ASCII letters.
+/// Returns whether the text ends in the mark, ignoring ASCII case.
 fn ends_in(text: &str, mark: &str) -> bool {
     text.len()
         .checked_sub(mark.len())

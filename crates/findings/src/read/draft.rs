@@ -1,4 +1,4 @@
-//! A finding while it is being read: the reviewer's words, not yet cleaned, rated or merged.
+//! Drafts of findings: the reviewer's words, not yet cleaned, rated or merged.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::fingerprint::folded;
 use crate::severity::{Rating, Severity};
 
 use super::fields::FindingFields;
-use super::place;
+use super::locations;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct FindingDraft {
@@ -22,7 +22,7 @@ pub(super) struct FindingDraft {
     pub line: Option<u32>,
     pub end_line: Option<u32>,
     pub severity: Option<String>,
-    /// The degree, where the format itself defines it and the word would mislead.
+    /// Severity, if the format itself defines it and the word would mislead.
     pub degree: Option<Severity>,
     pub category: Option<String>,
     pub dimension: Option<String>,
@@ -34,8 +34,9 @@ pub(super) struct FindingDraft {
 }
 
 impl FindingDraft {
-    /// A message of several paragraphs: the first is the title, the rest its labelled parts.
-    pub fn of_message(message: &str) -> Self {
+    /// Reads a message of several paragraphs: the first is the title, the others are labelled
+    /// parts.
+    pub fn from_message(message: &str) -> Self {
         let Some((title, rest)) = message.split_once("\n\n") else {
             return Self {
                 title: message.to_owned(),
@@ -60,9 +61,9 @@ impl FindingDraft {
             .trim()
             .split_once("\n\n")
             .unwrap_or((self.title.trim(), ""));
-        let title = one_line(&place::without_citations(head));
+        let title = one_line(&locations::without_citations(head));
         let short = shorten(&title, TITLE_CHARS_MAX);
-        // A title that had to be cut is kept whole in the problem.
+        // The problem keeps the whole text of a title that had to be cut.
         let cut = if short == title && !head.contains('\n') {
             ""
         } else {
@@ -96,7 +97,7 @@ impl FindingDraft {
                 .end_line
                 .filter(|end| self.line.is_some_and(|line| line < *end)),
             rating,
-            category: self.category.as_deref().and_then(Category::of),
+            category: self.category.as_deref().and_then(Category::from_label),
             dimension: self
                 .dimension
                 .map(|text| shorten(&one_line(&text), 80))
@@ -118,8 +119,8 @@ fn field(text: Option<String>) -> Option<String> {
     (!text.is_empty()).then(|| shorten(text, FIELD_CHARS_MAX))
 }
 
-/// Cleans, rates and bounds what was read. `merge` folds one finding that the document states
-/// several times into one; linters never repeat themselves, so theirs are left alone.
+/// Cleans, rates and limits the drafts. `merge` joins repeated statements of one finding; it is off
+/// for linters, which never repeat themselves.
 pub(super) fn finish(drafts: Vec<FindingDraft>, claim: ReviewClaim, merge: bool) -> Vec<Finding> {
     let findings = drafts
         .into_iter()
@@ -140,11 +141,11 @@ pub(super) fn finish(drafts: Vec<FindingDraft>, claim: ReviewClaim, merge: bool)
     }
 }
 
-/// How many earlier findings of the same place or title a new one is compared with.
+/// Maximum number of earlier findings with the same location or title that one is compared with.
 const COMPARED_MAX: usize = 24;
 
 fn merged(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
-    let mut kept: Vec<Finding> = Vec::new();
+    let mut merged_findings: Vec<Finding> = Vec::new();
     let mut by_title: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_place: HashMap<(String, u32), Vec<usize>> = HashMap::new();
     for finding in findings {
@@ -160,31 +161,38 @@ fn merged(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
             .chain(same_place)
             .copied()
             .take(COMPARED_MAX)
-            .find(|&at| says_the_same(&kept[at], &finding, &title));
+            .find(|&at| says_the_same(&merged_findings[at], &finding, &title));
         if let Some(at) = repeat {
-            fill_gaps(&mut kept[at], finding);
+            fill_gaps(&mut merged_findings[at], finding);
             continue;
         }
-        by_title.entry(title).or_default().push(kept.len());
+        by_title
+            .entry(title)
+            .or_default()
+            .push(merged_findings.len());
         if let Some(place) = place {
-            by_place.entry(place).or_default().push(kept.len());
+            by_place
+                .entry(place)
+                .or_default()
+                .push(merged_findings.len());
         }
-        kept.push(finding);
+        merged_findings.push(finding);
     }
-    kept
+    merged_findings
 }
 
-/// The same words and no other place, or the same place and half of the words.
-fn says_the_same(kept: &Finding, repeat: &Finding, title: &str) -> bool {
-    let apart = kept.file.is_some()
+/// Returns whether two findings are one: the same title and no other location, or the same location
+/// and half of the words.
+fn says_the_same(first: &Finding, repeat: &Finding, title: &str) -> bool {
+    let elsewhere = first.file.is_some()
         && repeat.file.is_some()
-        && (kept.file != repeat.file
-            || (kept.line != repeat.line && kept.line.is_some() && repeat.line.is_some()));
-    let kept_title = folded(&kept.title);
+        && (first.file != repeat.file
+            || (first.line != repeat.line && first.line.is_some() && repeat.line.is_some()));
+    let kept_title = folded(&first.title);
     if kept_title == title {
-        return !apart;
+        return !elsewhere;
     }
-    if apart || kept.line.is_none() || repeat.line.is_none() {
+    if elsewhere || first.line.is_none() || repeat.line.is_none() {
         return false;
     }
     let words: HashSet<&str> = kept_title
@@ -196,7 +204,7 @@ fn says_the_same(kept: &Finding, repeat: &Finding, title: &str) -> bool {
     shared * 2 >= words.len().min(others.len()).max(2)
 }
 
-/// A repeat adds what the first statement left out, and the worse severity wins.
+/// Adds to the first finding what only the repeat has; the worse severity wins.
 fn fill_gaps(first: &mut Finding, repeat: Finding) {
     let rated_worse = repeat.rating.raw.is_some()
         && (first.rating.raw.is_none() || repeat.rating.severity < first.rating.severity);

@@ -1,36 +1,36 @@
-//! Finds the JSON in a text: the whole of it, in fences, bare in prose, one value a line.
+//! Finds JSON in a text: the whole text, in fences, bare in prose, or one value per line.
 
 use serde_json::Value;
 
-use super::{lenient, twice};
+use super::{duplicate_keys, lenient};
 
-/// One JSON value that a text holds.
+/// One JSON value in a text.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one independent fact about the text"
 )]
 pub(super) struct EmbeddedJson {
     pub value: Value,
-    /// Where it stands in the text, fences included.
+    /// Start and end in the text, including fences.
     pub span: (usize, usize),
     pub repaired: bool,
     pub cut_off: bool,
-    /// An object has a key twice.
+    /// An object has a duplicate key.
     pub doubled: bool,
-    /// It has comments inside.
+    /// The JSON has comments.
     pub commented: bool,
 }
 
-/// The text as one JSON value, or one a line.
-pub(super) fn whole(text: &str) -> Option<EmbeddedJson> {
+/// Parses the whole text as one JSON value, or as one per line.
+pub(super) fn parse_whole(text: &str) -> Option<EmbeddedJson> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
     if !trimmed.starts_with(['{', '[']) {
         return None;
     }
-    if let Some(found) = strict(text) {
-        return Some(found);
+    if let Some(json) = parse_strict(text) {
+        return Some(json);
     }
-    if let Some((values, doubled)) = one_a_line(trimmed) {
+    if let Some((values, doubled)) = parse_json_lines(trimmed) {
         return Some(EmbeddedJson {
             doubled,
             ..found(Value::Array(values), text, false, false)
@@ -48,10 +48,10 @@ pub(super) fn whole(text: &str) -> Option<EmbeddedJson> {
     })
 }
 
-/// The text as one JSON value in strict form.
-pub(super) fn strict(text: &str) -> Option<EmbeddedJson> {
+/// Parses the whole text as one strict JSON value.
+pub(super) fn parse_strict(text: &str) -> Option<EmbeddedJson> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
-    let (value, doubled) = twice::parse(trimmed)?;
+    let (value, doubled) = duplicate_keys::parse(trimmed)?;
     Some(EmbeddedJson {
         doubled,
         ..found(value, text, false, false)
@@ -69,47 +69,49 @@ fn found(value: Value, text: &str, repaired: bool, cut_off: bool) -> EmbeddedJso
     }
 }
 
-/// JSON lines: every line a value, or all but a few of them.
-fn one_a_line(text: &str) -> Option<(Vec<Value>, bool)> {
+/// Parses JSON lines: at least 80 % of the lines must be values.
+fn parse_json_lines(text: &str) -> Option<(Vec<Value>, bool)> {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let opened = lines
+    let object_lines = lines
         .iter()
         .filter(|line| line.starts_with('{') && line.ends_with('}'))
         .count();
-    if lines.len() < 2 || opened * 10 < lines.len() * 8 {
+    if lines.len() < 2 || object_lines * 10 < lines.len() * 8 {
         return None;
     }
-    let (values, doubled): (Vec<Value>, Vec<bool>) =
-        lines.iter().filter_map(|line| twice::parse(line)).unzip();
+    let (values, doubled): (Vec<Value>, Vec<bool>) = lines
+        .iter()
+        .filter_map(|line| duplicate_keys::parse(line))
+        .unzip();
     (values.len() * 10 >= lines.len() * 8).then(|| (values, doubled.contains(&true)))
 }
 
-/// Every JSON object or array inside prose, in order.
-pub(super) fn inside(text: &str) -> Vec<EmbeddedJson> {
+/// Finds every JSON object or array inside prose, in order.
+pub(super) fn find_embedded(text: &str) -> Vec<EmbeddedJson> {
     let mut values = Vec::new();
     let mut covered = Vec::new();
-    for (start, end, body) in fences(text) {
+    for (start, end, body) in find_fences(text) {
         let inner = text[body..end].trim();
         if !inner.starts_with(['{', '[']) || !looks_like_json(inner) {
             continue;
         }
         let close = text[end..].find('\n').map_or(text.len(), |at| end + at);
-        if let Some(mut value) = whole(inner).or_else(|| prefix(inner)) {
+        if let Some(mut value) = parse_whole(inner).or_else(|| parse_prefix(inner)) {
             value.span = (start, close);
             covered.push((start, close));
             values.push(value);
         }
     }
-    values.extend(bare(text, &covered));
+    values.extend(find_bare(text, &covered));
     values.sort_by_key(|value| value.span.0);
     values
 }
 
-fn prefix(text: &str) -> Option<EmbeddedJson> {
+fn parse_prefix(text: &str) -> Option<EmbeddedJson> {
     let lenient = lenient::parse(text)?;
     Some(EmbeddedJson {
         value: lenient.value,
@@ -121,9 +123,9 @@ fn prefix(text: &str) -> Option<EmbeddedJson> {
     })
 }
 
-/// Fenced blocks as (start of the fence, end of the body, start of the body). A fence that is
-/// never closed runs to the end.
-pub(super) fn fences(text: &str) -> Vec<(usize, usize, usize)> {
+/// Returns fenced blocks as (start of the fence, end of the body, start of the body). A fence that
+/// is never closed runs to the end.
+pub(super) fn find_fences(text: &str) -> Vec<(usize, usize, usize)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, usize, char, usize)> = None;
     let mut at = 0;
@@ -149,9 +151,9 @@ pub(super) fn fences(text: &str) -> Vec<(usize, usize, usize)> {
     blocks
 }
 
-/// Objects and arrays that stand in the prose without a fence. The number of failed attempts is
-/// bounded, so a page of braces costs no more than a page of words.
-fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<EmbeddedJson> {
+/// Finds objects and arrays in the prose without a fence. The number of failed attempts is limited,
+/// so a page of braces costs no more than a page of words.
+fn find_bare(text: &str, covered: &[(usize, usize)]) -> Vec<EmbeddedJson> {
     let mut values = Vec::new();
     let mut at = 0;
     let mut failures = 0;
@@ -168,11 +170,11 @@ fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<EmbeddedJson> {
         if failures > 32 || !begins_json(&text[start..]) {
             continue;
         }
-        match strict_prefix(&text[start..]).or_else(|| repaired_prefix(text, start)) {
-            Some(mut found) => {
-                at = start + found.span.1;
-                found.span = (start, at);
-                values.push(found);
+        match parse_strict_prefix(&text[start..]).or_else(|| parse_repaired_prefix(text, start)) {
+            Some(mut json) => {
+                at = start + json.span.1;
+                json.span = (start, at);
+                values.push(json);
             }
             None => failures += 1,
         }
@@ -180,11 +182,11 @@ fn bare(text: &str, covered: &[(usize, usize)]) -> Vec<EmbeddedJson> {
     values
 }
 
-fn strict_prefix(text: &str) -> Option<EmbeddedJson> {
-    let (value, doubled, taken) = twice::prefix(text)?;
+fn parse_strict_prefix(text: &str) -> Option<EmbeddedJson> {
+    let (value, doubled, end) = duplicate_keys::prefix(text)?;
     Some(EmbeddedJson {
         value,
-        span: (0, taken),
+        span: (0, end),
         repaired: false,
         cut_off: false,
         doubled,
@@ -192,18 +194,18 @@ fn strict_prefix(text: &str) -> Option<EmbeddedJson> {
     })
 }
 
-/// Repair is tried only where a line begins with JSON: prose has too many brackets.
-fn repaired_prefix(text: &str, start: usize) -> Option<EmbeddedJson> {
+/// Tries to repair JSON only at the start of a line: prose has too many brackets.
+fn parse_repaired_prefix(text: &str, start: usize) -> Option<EmbeddedJson> {
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let alone = text[line_start..start].trim().is_empty();
     if alone && looks_like_json(&text[start..]) {
-        prefix(&text[start..])
+        parse_prefix(&text[start..])
     } else {
         None
     }
 }
 
-/// An object with a quoted key, or an array of such.
+/// Returns whether the text starts like an object with a key, or like an array of objects.
 fn begins_json(text: &str) -> bool {
     let mut rest = text.chars().take(200).filter(|c| !c.is_whitespace());
     match (rest.next(), rest.next()) {

@@ -1,6 +1,6 @@
-//! Labelled parts of a finding: `**File:** …`, `- Fix: …`, `影响：…`.
+//! Reads the labelled parts of a finding: `**File:** …`, `- Fix: …`, `影响：…`.
 
-/// What a label stands for.
+/// Meaning of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FindingField {
     File,
@@ -14,27 +14,27 @@ pub(super) enum FindingField {
     Confidence,
 }
 
-/// A labelled line: what the label stands for, and the text behind it.
+/// Splits a labelled line into the meaning of its label and the text after it.
 pub(super) fn labelled(line: &str) -> Option<(FindingField, &str)> {
     let (label, value) = split_label(line)?;
     Some((field_of(label)?, value))
 }
 
-/// Whether a whole line is nothing but a label.
+/// Returns whether a whole line is only a label.
 pub(super) fn is_label(text: &str) -> bool {
     field_of(text.trim_end_matches([':', '：', ' ', '*'])).is_some()
 }
 
-/// A longer text before a colon is a sentence.
+/// Maximum length of a label; a longer text before a colon is a sentence.
 const LABEL_BYTES_MAX: usize = 60;
 
-/// Whether a label, in lower case, names the severity.
+/// Returns whether a label in lower case means the severity.
 pub(super) fn is_severity_label(label: &str) -> bool {
     field_of(label) == Some(FindingField::Severity)
 }
 
-/// The parts of a line that puts several labels side by side, `Severity: high | File: a.rs:3`;
-/// the whole line where one of its parts has no label.
+/// Splits a line with several labels, `Severity: high | File: a.rs:3`; returns the whole line if
+/// one of its parts has no label.
 fn labelled_parts(line: &str) -> Vec<&str> {
     for bar in [" | ", " · ", " • "] {
         let parts: Vec<&str> = line.split(bar).take(LABELS_MAX + 1).collect();
@@ -49,13 +49,13 @@ fn labelled_parts(line: &str) -> Vec<&str> {
     vec![line]
 }
 
-/// More labels than this stand on no line.
+/// Maximum number of labels on one line.
 const LABELS_MAX: usize = 8;
 
-/// `Label: value` in its many dresses. The label has at most five words.
+/// Splits `Label: value` with any emphasis around it. The label has at most five words.
 pub(super) fn split_label(line: &str) -> Option<(&str, &str)> {
     let bare = line.trim().trim_start_matches(['*', '_', '`', ' ']);
-    // Only the beginning can be a label: the callers pass whole documents.
+    // Only the beginning can be a label, and callers pass whole documents.
     let head = crate::clean::prefix(bare, LABEL_BYTES_MAX);
     let at = head.find([':', '：']).filter(|&at| at > 0)?;
     let label = bare[..at].trim_matches(['*', '_', '`', ' ']);
@@ -151,7 +151,7 @@ fn one_label(label: &str) -> Option<FindingField> {
     Some(field)
 }
 
-/// How other languages name the severity of a finding.
+/// Labels for the severity in other languages.
 const SEVERITY_LABELS: [&str; 94] = [
     "严重程度",
     "严重性",
@@ -249,14 +249,14 @@ const SEVERITY_LABELS: [&str; 94] = [
     "الخطورة",
 ];
 
-/// The labelled parts of a finding's text; what carries no label is the problem.
+/// Labelled parts of a finding's text; text without a label is the problem.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FindingFields {
     pub file: Option<String>,
     pub line: Option<String>,
     pub severity: Option<String>,
     pub problem: String,
-    /// The problem was labelled as such.
+    /// Whether the problem had its own label.
     pub names_problem: bool,
     pub impact: Option<String>,
     pub fix: Option<String>,
@@ -266,7 +266,7 @@ pub(super) struct FindingFields {
 }
 
 impl FindingFields {
-    /// Adds one block of the finding's text: labels at the start of its lines count.
+    /// Adds one block of the finding's text; recognises labels at the start of its lines.
     pub fn add(&mut self, text: &str) {
         let mut current = FindingField::Problem;
         for line in text.lines().flat_map(labelled_parts) {
@@ -283,7 +283,7 @@ impl FindingFields {
         }
     }
 
-    /// Adds text under a heading that is a label by itself.
+    /// Adds text under a heading; the heading may be a label.
     pub fn add_under(&mut self, heading: &str, text: &str) {
         if let Some(field) = field_of(heading.trim_end_matches([':', '：', ' '])) {
             for line in text.lines() {
@@ -313,14 +313,14 @@ impl FindingFields {
         join(slot.get_or_insert_default(), text);
     }
 
-    /// Whether a labelled place names a file.
+    /// Returns whether a labelled location names a file.
     pub fn is_located(&self) -> bool {
         self.file
             .as_deref()
-            .is_some_and(|file| super::place::place_field(file).file.is_some())
+            .is_some_and(|file| super::locations::parse_location_field(file).file.is_some())
     }
 
-    /// Whether any label was there at all.
+    /// Returns whether the text has a label that only findings have.
     pub fn is_telling(&self) -> bool {
         self.file.is_some()
             || self.fix.is_some()

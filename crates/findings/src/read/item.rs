@@ -1,8 +1,8 @@
-//! One finding out of one JSON object or one line of a JSON list.
+//! Reads one finding from a JSON object or from a string in a JSON list.
 
 mod location;
 
-pub(super) use location::place_of;
+pub(super) use location::location_of;
 
 use serde_json::{Map, Value};
 
@@ -11,16 +11,16 @@ use crate::severity::{Severity, is_no_severity};
 use super::confidence;
 use super::draft::FindingDraft;
 use super::keys;
-use super::place;
+use super::locations;
 
-/// A finding says something, and says where or how bad it is. In a list that is named as one of
-/// findings, saying something is enough.
-pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<FindingDraft> {
+/// Reads an object as a finding. It needs a text, and a location or a severity; in a list that is
+/// named as one of findings, a text is enough.
+pub(super) fn draft_from_object(object: &Map<String, Value>, listed: bool) -> Option<FindingDraft> {
     let (title_key, title) = title(object)?;
-    let place = place_of(object, 0);
+    let place = location_of(object, 0);
     let (title, label) = without_label(&title);
     let severity = severity(object).or(label);
-    let telling = place.file.is_some() || severity.is_some();
+    let has_detail = place.file.is_some() || severity.is_some();
     let holds_list = object.iter().any(|(key, value)| {
         value
             .as_array()
@@ -39,7 +39,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Fin
                     | "spans"
             )
     });
-    if holds_list || !(telling || listed) || is_envelope(object) || is_rated_as_nothing(object) {
+    if holds_list || !(has_detail || listed) || is_envelope(object) || is_rated_as_nothing(object) {
         return None;
     }
     let rest: Map<String, Value> = object
@@ -55,7 +55,7 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Fin
         title: title.clone(),
         problem: problem(&rest, &title),
         impact: keys::text(&rest, keys::IMPACT)
-            .filter(|text| Severity::of(text).is_none() || text.len() > 24),
+            .filter(|text| Severity::from_word(text).is_none() || text.len() > 24),
         fix: keys::text(&rest, keys::FIX).filter(|text| !is_no_action(text)),
         file: place.file,
         line: place.line,
@@ -71,9 +71,9 @@ pub(super) fn of_object(object: &Map<String, Value>, listed: bool) -> Option<Fin
     })
 }
 
-/// A title behind its severity label, and the label: `[P1] …`, `**[High]** …`, `nit: …`.
+/// Splits a title into the text and its severity label: `[P1] …`, `**[High]** …`, `nit: …`.
 fn without_label(title: &str) -> (String, Option<String>) {
-    match super::label::leading(title) {
+    match super::label::leading_label(title) {
         Some(label)
             if !label.rest.trim().is_empty() && label.raw.chars().any(char::is_alphanumeric) =>
         {
@@ -83,14 +83,14 @@ fn without_label(title: &str) -> (String, Option<String>) {
     }
 }
 
-/// Whether its severity field says that there is nothing: `"severity": "clean"`.
+/// Returns whether the severity field means that there is no problem: `"severity": "clean"`.
 pub(super) fn is_rated_as_nothing(object: &Map<String, Value>) -> bool {
     keys::get(object, &["severity", "issueseverity", "severitylevel"])
         .and_then(Value::as_str)
         .is_some_and(is_no_severity)
 }
 
-/// A report or a message that carries a verdict is not itself a finding.
+/// Returns whether the object is a report or a message with a verdict, and so not a finding.
 fn is_envelope(object: &Map<String, Value>) -> bool {
     [
         "verdict",
@@ -106,11 +106,15 @@ fn is_envelope(object: &Map<String, Value>) -> bool {
         || keys::get(object, &["findings", "issues"]).is_some()
 }
 
-/// A finding that a list holds as a plain sentence.
-pub(super) fn of_text(text: &str, severity: Option<&str>, file: Option<&str>) -> FindingDraft {
-    let label = super::label::leading(text);
+/// Reads a finding that is a plain sentence in a list.
+pub(super) fn draft_from_text(
+    text: &str,
+    severity: Option<&str>,
+    file: Option<&str>,
+) -> FindingDraft {
+    let label = super::label::leading_label(text);
     let body = label.as_ref().map_or(text, |label| label.rest);
-    let place = place::place(body);
+    let place = locations::find_location(body);
     FindingDraft {
         title: body.trim().to_owned(),
         file: place.file.or_else(|| file.map(str::to_owned)),
@@ -138,7 +142,7 @@ fn title(object: &Map<String, Value>) -> Option<(String, String)> {
     })
 }
 
-/// All the longer texts that were not taken as the title, so that nothing the reviewer wrote is lost.
+/// Joins the longer texts that are not the title, so that nothing the reviewer wrote is lost.
 fn problem(rest: &Map<String, Value>, title: &str) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for name in keys::PROBLEM {
@@ -152,7 +156,8 @@ fn problem(rest: &Map<String, Value>, title: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// The reviewer's own word: a `severity` field first, then `priority`, `level` and their kin.
+/// Returns the reviewer's own severity word: from `severity` first, then `priority`, `level` and
+/// similar.
 pub(super) fn severity(object: &Map<String, Value>) -> Option<String> {
     let direct = keys::SEVERITY
         .iter()
@@ -172,7 +177,7 @@ pub(super) fn severity(object: &Map<String, Value>) -> Option<String> {
         })
         .or_else(|| {
             keys::text(object, &["type", "kind", "category"])
-                .filter(|word| Severity::of(word).is_some() && word.len() < 16)
+                .filter(|word| Severity::from_word(word).is_some() && word.len() < 16)
         })
         .or_else(|| {
             keys::get(object, &["blocking", "isblocking", "mustfix"])
@@ -187,8 +192,8 @@ fn severity_word(name: &str, value: &Value) -> Option<String> {
         Value::String(text) if name == "severity" || name == "issueseverity" => {
             Some(text.trim().to_owned())
         }
-        // A priority that nobody set rates nothing.
-        Value::String(text) if Severity::of(text).is_some() && !is_no_severity(text) => {
+        // A priority that is not set is no severity.
+        Value::String(text) if Severity::from_word(text).is_some() && !is_no_severity(text) => {
             Some(text.trim().to_owned())
         }
         Value::Number(number)
@@ -225,7 +230,7 @@ fn place_anchor(object: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// A status that says there is nothing left to do.
+/// Returns whether a status means that nothing is left to do.
 pub(super) fn is_settled(status: &str) -> bool {
     matches!(
         keys::fold(status).as_str(),

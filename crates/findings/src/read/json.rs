@@ -1,9 +1,9 @@
-//! Reads a review out of a JSON value, whatever its keys are called.
+//! Reads a review from a JSON value, whatever its keys are called.
 //!
-//! There is no list of shapes. The value is walked: an object that says something and says where
-//! or how bad is a finding; keys above it lend it a severity or a file; verdict fields count only
-//! on the way down to the findings, never inside one. A refusal counts on any such way; an approval
-//! only in the outermost object or under a key that names the review or its answer.
+//! There is no list of layouts. The reader walks the value: an object with a text and a location or
+//! a severity is a finding; keys above it give it a severity or a file; verdict fields count only
+//! on the path down to the findings, never inside one. A refusal counts on any such path; an
+//! approval only in the outermost object or under a key that names the review or its answer.
 
 mod audit;
 mod fields;
@@ -21,7 +21,7 @@ use fields::{take_blocking, take_earlier, take_fields};
 
 const DEPTH_MAX: usize = 16;
 
-/// What a JSON value says, before the findings are rated.
+/// Contents of a JSON review, before the findings are rated.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -36,28 +36,28 @@ pub(super) struct JsonReview {
     pub notes: Option<String>,
     pub criteria: Vec<CriterionAnswer>,
     pub earlier: Vec<Disposition>,
-    /// A list of findings was there, perhaps an empty one.
+    /// The value has a list of findings, perhaps an empty one.
     pub has_list: bool,
     pub linter: bool,
-    /// Comments of people or bots, each a review of its own.
+    /// Comments of people or bots, each a separate review.
     pub comments: Vec<String>,
-    /// A field that can only be a verdict was there: `verdict`, `approved`, `decision`.
+    /// The value has a field that can only be a verdict: `verdict`, `approved`, `decision`.
     pub explicit: bool,
-    /// Lists of findings that were given as text.
+    /// Lists of findings that are plain text.
     pub listed_texts: Vec<String>,
-    /// What the value says in words outside its findings.
+    /// Texts outside the findings.
     pub texts: Vec<String>,
-    /// Why an approval does not count.
+    /// Reason why an approval does not count.
     pub doubt: Option<&'static str>,
-    /// Part of the value was too deep or too long to be read.
+    /// Part of the value was too deep or too long to read.
     pub unread: bool,
 }
 
-/// How much text outside of findings is judged, in bytes. More makes an approval doubtful.
+/// Maximum text outside of findings that is judged, in bytes. More makes an approval doubtful.
 const TEXTS_BYTES_MAX: usize = 256 * 1024;
 
 impl JsonReview {
-    /// Whether this is a review at all and not just any JSON.
+    /// Returns whether this is a review and not some other JSON.
     pub fn is_review(&self) -> bool {
         self.has_list
             || !self.comments.is_empty()
@@ -66,7 +66,7 @@ impl JsonReview {
             || !self.blocking.is_empty()
     }
 
-    /// Whether JSON that stands in prose is the review and not an example in it.
+    /// Returns whether JSON inside prose is the review and not an example in it.
     pub fn is_embedded_review(&self) -> bool {
         let stated = !self.claims.is_empty()
             && (self.has_list || self.notes.is_some() || self.overall.is_some() || self.explicit);
@@ -78,12 +78,12 @@ impl JsonReview {
             || (!self.blocking.is_empty() && self.has_list)
     }
 
-    /// Adds a reason why an approval does not count; the first one is told.
-    pub fn doubt(&mut self, why: Option<&'static str>) {
+    /// Adds a reason why an approval does not count; only the first reason is kept.
+    pub fn add_doubt(&mut self, why: Option<&'static str>) {
         self.doubt = self.doubt.or(why);
     }
 
-    /// Takes in another value of the same document.
+    /// Merges another value of the same document.
     pub fn absorb(&mut self, other: Self) {
         self.drafts.extend(other.drafts);
         self.claims.extend(other.claims);
@@ -99,27 +99,27 @@ impl JsonReview {
         self.has_list |= other.has_list;
         self.explicit |= other.explicit;
         self.unread |= other.unread;
-        self.doubt(other.doubt);
+        self.add_doubt(other.doubt);
     }
 
-    /// Listens to the words outside the findings: a refusal in them counts, and a reservation
-    /// makes an approval doubtful.
-    pub fn hear_texts(&mut self) {
+    /// Reads the texts outside the findings: a refusal in them counts, and a reservation makes an
+    /// approval doubtful.
+    pub fn apply_texts(&mut self) {
         let texts = std::mem::take(&mut self.texts);
         let bytes: usize = texts.iter().map(String::len).sum();
         if bytes > TEXTS_BYTES_MAX {
-            self.doubt(Some("the report has more text than is judged"));
+            self.add_doubt(Some("the report has more text than is judged"));
             return;
         }
         let short = texts
             .iter()
-            .map(|text| verdict::weight(text))
+            .map(|text| verdict::word_count(text))
             .sum::<usize>()
             <= verdict::SHORT_WORDS;
         for text in texts {
             let cleaned = crate::clean::clean(&text);
             let blocks = super::blocks::blocks(&super::markup::lines(&cleaned));
-            let stated = verdict::of_blocks(&blocks);
+            let stated = verdict::find_verdict(&blocks);
             if let Some(refusal) = stated
                 .verdict
                 .filter(|verdict| verdict.claim == ReviewClaim::ChangesRequested)
@@ -132,12 +132,12 @@ impl JsonReview {
                 verdict::find_stop(&cleaned).is_none()
             };
             if stated.doubt.is_some() || !understood || verdict::forbids(&cleaned) {
-                self.doubt(Some("the words of the report take the approval back"));
+                self.add_doubt(Some("the text of the report contradicts the approval"));
             }
         }
     }
 
-    /// The machine fields' claim. Fields that contradict each other never approve.
+    /// Returns the claim of the machine fields. Fields that contradict each other never approve.
     pub fn claim(&self) -> (ReviewClaim, Option<String>) {
         let refusal = self
             .claims
@@ -160,15 +160,15 @@ impl JsonReview {
 struct JsonContext {
     severity: Option<String>,
     file: Option<String>,
-    /// Inside a list that is one of findings by its name.
+    /// Inside a list that is named as one of findings.
     listed: bool,
-    /// The review's own answer, not something that it quotes or one of several reviews.
+    /// Part of the review's own answer, not of a quotation or of one of several reviews.
     own: bool,
     depth: usize,
 }
 
-pub(super) fn said(value: &Value) -> JsonReview {
-    let mut said = JsonReview {
+pub(super) fn extract_review(value: &Value) -> JsonReview {
+    let mut review = JsonReview {
         linter: is_linter(value),
         ..JsonReview::default()
     };
@@ -180,23 +180,23 @@ pub(super) fn said(value: &Value) -> JsonReview {
             own: true,
             ..JsonContext::default()
         },
-        &mut said,
+        &mut review,
     );
-    let approves = said
+    let approves = review
         .claims
         .iter()
         .any(|(claim, _)| *claim == ReviewClaim::Approved);
-    if approves && !audit::is_harmless(value, said.drafts.len()) {
-        said.doubt(Some(
-            "a field of the report is not known or speaks against the approval",
+    if approves && !audit::is_harmless(value, review.drafts.len()) {
+        review.add_doubt(Some(
+            "a field of the report is unknown or contradicts the approval",
         ));
     }
-    said
+    review
 }
 
-fn walk(value: &Value, context: &JsonContext, said: &mut JsonReview) {
-    if context.depth > DEPTH_MAX || said.drafts.len() >= crate::clean::FINDINGS_MAX {
-        said.unread |= matches!(value, Value::Array(_) | Value::Object(_))
+fn walk(value: &Value, context: &JsonContext, review: &mut JsonReview) {
+    if context.depth > DEPTH_MAX || review.drafts.len() >= crate::clean::FINDINGS_MAX {
+        review.unread |= matches!(value, Value::Array(_) | Value::Object(_))
             || (context.listed && value.is_string());
         return;
     }
@@ -207,32 +207,32 @@ fn walk(value: &Value, context: &JsonContext, said: &mut JsonReview) {
                 ..deeper(context)
             };
             for item in items {
-                walk(item, &inner, said);
+                walk(item, &inner, review);
             }
         }
-        Value::Object(object) => walk_object(object, context, said),
+        Value::Object(object) => walk_object(object, context, review),
         Value::String(text) if context.listed && text.trim().len() > 3 => {
-            said.drafts.push(item::of_text(
+            review.drafts.push(item::draft_from_text(
                 text,
                 context.severity.as_deref(),
                 context.file.as_deref(),
             ));
         }
-        Value::String(text) => take_text(text, said),
+        Value::String(text) => take_text(text, review),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// Keeps words that are no finding. What holds no letters, or is an address or a name with digits,
-/// says nothing.
-fn take_text(text: &str, said: &mut JsonReview) {
+/// Keeps a text that is not a finding. It skips texts without letters, addresses and names with
+/// digits.
+fn take_text(text: &str, review: &mut JsonReview) {
     let trimmed = text.trim();
     let word = trimmed
         .trim_end_matches(['.', '!', '?', ',', ';', ':'])
         .chars()
         .all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
     if trimmed.contains(char::is_whitespace) || !trimmed.is_ascii() || word {
-        said.texts.push(trimmed.to_owned());
+        review.texts.push(trimmed.to_owned());
     }
 }
 
@@ -243,51 +243,51 @@ fn deeper(context: &JsonContext) -> JsonContext {
     }
 }
 
-fn walk_object(object: &Map<String, Value>, context: &JsonContext, said: &mut JsonReview) {
+fn walk_object(object: &Map<String, Value>, context: &JsonContext, review: &mut JsonReview) {
     if let Some(body) = comment_body(object) {
-        said.comments.push(body);
+        review.comments.push(body);
         return;
     }
     if context.listed && item::is_rated_as_nothing(object) {
         return;
     }
-    if let Some(mut draft) = item::of_object(object, context.listed) {
+    if let Some(mut draft) = item::draft_from_object(object, context.listed) {
         draft.severity = draft.severity.or_else(|| context.severity.clone());
         draft.file = draft.file.or_else(|| context.file.clone());
-        said.drafts.push(draft);
+        review.drafts.push(draft);
         return;
     }
-    take_fields(object, context.own, said);
+    take_fields(object, context.own, review);
     let file = keys::text(object, keys::FILE).or_else(|| context.file.clone());
     for (key, value) in object {
         let name = fold(key);
-        if is_blocking_list(&name) && take_blocking(value, said) {
+        if is_blocking_list(&name) && take_blocking(value, review) {
             continue;
         }
         if is_earlier(&name) {
-            take_earlier(value, &name, said);
+            take_earlier(value, &name, review);
             continue;
         }
         if let Value::String(text) = value {
             if is_findings(&name) && !says_none(text) {
-                said.doubt(Some("the findings are given as text"));
-                said.listed_texts.push(text.clone());
+                review.add_doubt(Some("the findings are given as text"));
+                review.listed_texts.push(text.clone());
             } else if !fields::is_verdict_key(&name) {
-                take_text(text, said);
+                take_text(text, review);
             }
             continue;
         }
         if fields::is_warning(&name) && !fields::is_void(value) {
-            said.doubt(Some("a field of the report speaks against the approval"));
+            review.add_doubt(Some("a field of the report contradicts the approval"));
         }
         if is_findings(&name) && value.as_u64().is_some_and(|count| count > 0) {
-            said.doubt(Some("the findings are counted and not listed"));
+            review.add_doubt(Some("the findings are counted but not listed"));
         }
         if is_aside(&name) || !matches!(value, Value::Array(_) | Value::Object(_)) {
             continue;
         }
         let list = is_list(&name);
-        said.has_list |= list && matches!(value, Value::Array(_));
+        review.has_list |= list && matches!(value, Value::Array(_));
         let severity = severity_key(key).or_else(|| context.severity.clone());
         let listed = list
             || severity_key(key).is_some()
@@ -301,12 +301,12 @@ fn walk_object(object: &Map<String, Value>, context: &JsonContext, said: &mut Js
                 own: context.own && is_answer(&name),
                 depth: context.depth + 1,
             },
-            said,
+            review,
         );
     }
 }
 
-/// Keys under which the review's own answer may lie.
+/// Returns whether the review's own answer may be under this key.
 pub(super) fn is_answer(name: &str) -> bool {
     matches!(
         name,
@@ -329,7 +329,7 @@ pub(super) fn is_answer(name: &str) -> bool {
     )
 }
 
-/// Keys that list findings, whatever is in them.
+/// Returns whether a key lists findings, whatever it contains.
 pub(super) fn is_findings(name: &str) -> bool {
     matches!(
         name,
@@ -354,7 +354,7 @@ pub(super) fn is_findings(name: &str) -> bool {
     )
 }
 
-/// `none`, `no findings`, `[]`: a list in words that is empty.
+/// Returns whether a text is an empty list in words: `none`, `no findings`, `[]`.
 fn says_none(text: &str) -> bool {
     let bare = fold(text);
     matches!(
@@ -371,24 +371,26 @@ fn says_none(text: &str) -> bool {
     )
 }
 
-/// A comment of a forge, not a finding: somebody wrote it, and it points at no line.
+/// Returns the body of a forge comment. It has an author and points at no line, so it is not a
+/// finding.
 fn comment_body(object: &Map<String, Value>) -> Option<String> {
-    let by_somebody = keys::get(
+    let has_author = keys::get(
         object,
         &["author", "user", "login", "createdat", "submittedat"],
     )
     .is_some();
     let placed = keys::get(object, &["path", "file", "line", "severity"]).is_some();
-    (by_somebody && !placed)
+    (has_author && !placed)
         .then(|| keys::text(object, &["body"]))
         .flatten()
 }
 
-/// `"critical": […]` and `"must_fix": […]` rate what is in them.
+/// Returns the severity of a key such as `"critical": […]` and `"must_fix": […]`, which rates its
+/// items.
 pub(super) fn severity_key(key: &str) -> Option<String> {
     let words = key.split(|c: char| !c.is_alphanumeric()).count();
     (words <= 3 && !key.to_lowercase().contains("score") && !key.to_lowercase().contains("count"))
-        .then(|| Severity::of(key))
+        .then(|| Severity::from_word(key))
         .flatten()
         .map(|_| key.trim().to_owned())
 }
@@ -425,7 +427,7 @@ pub(super) fn is_blocking_list(name: &str) -> bool {
     name == "blockingissues"
 }
 
-/// Lists of what an earlier round found and this one saw fixed.
+/// Returns whether a key lists findings of earlier rounds.
 pub(super) fn is_earlier(name: &str) -> bool {
     [
         "resolved",
@@ -441,7 +443,7 @@ pub(super) fn is_earlier(name: &str) -> bool {
         && !name.contains("feedback")
 }
 
-/// What holds no findings, however it is shaped.
+/// Returns whether the value of a key never contains findings.
 fn is_aside(name: &str) -> bool {
     const STEMS: [&str; 19] = [
         "praise",
@@ -485,7 +487,7 @@ const MARKS: [&str; 12] = [
     "endcolumn",
 ];
 
-/// Whether the keys are those of a linter's report: such a report never repeats itself.
+/// Returns whether the keys are those of a linter's report. Such a report never repeats itself.
 fn is_linter(value: &Value) -> bool {
     let first = match value {
         Value::Array(items) => items.first(),

@@ -1,4 +1,4 @@
-//! The many spellings of one key. `line_number`, `lineNumber` and `Line-Number` are one.
+//! Looks up keys in any spelling: `line_number`, `lineNumber` and `Line-Number` are the same.
 
 use serde_json::{Map, Value};
 
@@ -197,7 +197,7 @@ pub(super) const CONFIDENCE: &[&str] = &[
     "certainty",
 ];
 
-/// Lower case, without separators.
+/// Folds a key to lower case without separators.
 pub(super) fn fold(key: &str) -> String {
     key.chars()
         .filter(|c| c.is_alphanumeric())
@@ -205,7 +205,7 @@ pub(super) fn fold(key: &str) -> String {
         .collect()
 }
 
-/// The first of `names`, in their order, that the object has with something in it.
+/// Returns the value of the first of `names` that the object has and that is not empty.
 pub(super) fn get<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
     find(object, names).map(|(_, value)| value)
 }
@@ -222,19 +222,21 @@ pub(super) fn find<'a>(
     })
 }
 
-/// How many keys of one object are looked at.
+/// Maximum number of keys of one object that are searched.
 const KEYS_MAX: usize = 256;
 
-/// Whether a key, folded, is this name.
+/// Returns whether a key, folded, is this name.
 fn is_key(key: &str, name: &str) -> bool {
     let mut letters = key
         .chars()
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase);
-    name.chars().all(|wanted| letters.next() == Some(wanted)) && letters.next().is_none()
+    name.chars()
+        .all(|expected| letters.next() == Some(expected))
+        && letters.next().is_none()
 }
 
-/// The first of `names` that holds text.
+/// Returns the first of `names` that has text.
 pub(super) fn text(object: &Map<String, Value>, names: &[&str]) -> Option<String> {
     names
         .iter()
@@ -272,7 +274,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A number, also one written as text.
+/// Reads a number, also one written as text.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),

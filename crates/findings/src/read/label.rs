@@ -1,5 +1,5 @@
-//! Severity labels in front of, behind or instead of a sentence: `[P1] …`, `**HIGH**: …`,
-//! `🔴 Critical — …`, `… (Critical, fixed)`, and headings that are a label alone.
+//! Reads severity labels before, after or instead of a sentence: `[P1] …`, `**HIGH**: …`,
+//! `🔴 Critical — …`, `… (Critical, fixed)`, and headings that are only a label.
 
 use std::sync::LazyLock;
 
@@ -17,29 +17,31 @@ pub(super) struct SeverityLabel<'a> {
     pub plain: DegreeStrength,
 }
 
-/// `1.`, `F3 --`, `R12:`, `Finding 2:`, `#4`, `[SEC-01]` in front of a title.
+/// Matches `1.`, `F3 --`, `R12:`, `Finding 2:`, `#4`, `[SEC-01]` in front of a title.
 static ORDINAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:(?i:finding|issue|bug|problem|item|comment|fix)\s*#?[0-9]{1,3}\s*(?:[:：.)]|--|[-–—])\s*|#?[0-9]{1,3}(?:\.[0-9]{1,2})*(?:[.):]|\s+[-–—])\s*|\[?[A-Z]{1,6}-?[A-Z]{0,6}-?[0-9]{1,4}(?:\.[0-9]{1,2})*\]?\s*(?:[:：.)]|--|[-–—])+\s*)").ok()
 });
 
-/// Splits off what merely counts or names a finding; gives it and the rest.
-pub(super) fn ordinal(text: &str) -> (Option<&str>, &str) {
+/// Splits off the number or id of a finding; returns it and the rest.
+pub(super) fn split_ordinal(text: &str) -> (Option<&str>, &str) {
     let bare = text.trim_start_matches(|c: char| {
         c == '*' || c.is_whitespace() || c == '\u{fe0f}' || (!c.is_ascii() && !c.is_alphanumeric())
     });
-    let Some(found) = ORDINAL.as_ref().and_then(|pattern| pattern.find(bare)) else {
+    let Some(matched) = ORDINAL.as_ref().and_then(|pattern| pattern.find(bare)) else {
         return (None, text);
     };
-    let name = found.as_str().trim_matches(|c: char| !c.is_alphanumeric());
-    // `P1 —` names a degree, not a finding.
+    let name = matched
+        .as_str()
+        .trim_matches(|c: char| !c.is_alphanumeric());
+    // `P1 —` is a severity, not the id of a finding.
     if scale_word(name).is_some() {
         return (None, text);
     }
-    (Some(name), &bare[found.end()..])
+    (Some(name), &bare[matched.end()..])
 }
 
-/// The severity label that a text begins with.
-pub(super) fn leading(text: &str) -> Option<SeverityLabel<'_>> {
+/// Reads the severity label at the start of a text.
+pub(super) fn leading_label(text: &str) -> Option<SeverityLabel<'_>> {
     let mut rest = text.trim_start();
     let signs = rest
         .find(|c: char| !is_sign_or_blank(c))
@@ -47,7 +49,7 @@ pub(super) fn leading(text: &str) -> Option<SeverityLabel<'_>> {
     let sign = rest[..signs]
         .trim()
         .chars()
-        .find(|&c| Severity::of(&c.to_string()).is_some());
+        .find(|&c| Severity::from_word(&c.to_string()).is_some());
     rest = rest[signs..].trim_start();
     bracketed(rest).or_else(|| worded(rest)).or_else(|| {
         sign.map(|sign| SeverityLabel {
@@ -97,7 +99,7 @@ fn bracketed(text: &str) -> Option<SeverityLabel<'_>> {
     })
 }
 
-/// A degree in words, ended by a colon, a dash or the end of its emphasis.
+/// Reads a severity word that ends with a colon, a dash or the end of its emphasis.
 fn worded(text: &str) -> Option<SeverityLabel<'_>> {
     let end = text
         .find(|c: char| !(c.is_alphanumeric() || c == '-'))
@@ -150,8 +152,8 @@ fn trim_lead(text: &str) -> &str {
     text.trim_start_matches([':', '：', '-', '–', '—', '*', '_', ' ', '|', '→', ')', ']'])
 }
 
-/// A degree in brackets or behind a dash at the end: `Lock order (High, fixed)`.
-pub(super) fn trailing(text: &str) -> Option<SeverityLabel<'_>> {
+/// Reads a severity in brackets, or a sign, at the end of a text: `Lock order (High, fixed)`.
+pub(super) fn trailing_label(text: &str) -> Option<SeverityLabel<'_>> {
     let bare = text.trim_end_matches(['*', ' ', ':', '：']);
     let close = bare.chars().next_back()?;
     let open = match close {
@@ -165,16 +167,16 @@ pub(super) fn trailing(text: &str) -> Option<SeverityLabel<'_>> {
     let words = inner
         .split(|c: char| !(c.is_alphanumeric() || c == '-'))
         .filter(|word| !word.is_empty());
-    let found = words
+    let degree = words
         .clone()
         .take(3)
         .find_map(|word| scale_word(word).map(|plain| (word, plain)));
-    let (word, plain) = match found {
-        Some(found) if words.count() <= 4 => found,
+    let (word, plain) = match degree {
+        Some(degree) if words.count() <= 4 => degree,
         _ => {
             let sign = inner
                 .chars()
-                .find(|&c| !c.is_ascii() && Severity::of(&c.to_string()).is_some())?;
+                .find(|&c| !c.is_ascii() && Severity::from_word(&c.to_string()).is_some())?;
             return Some(SeverityLabel {
                 raw: sign_text(inner, sign),
                 rest: bare[..start].trim_end(),
@@ -194,7 +196,7 @@ fn trailing_sign(text: &str) -> Option<SeverityLabel<'_>> {
     let sign = bare
         .chars()
         .next_back()
-        .filter(|c| !c.is_alphanumeric() && Severity::of(&c.to_string()).is_some())?;
+        .filter(|c| !c.is_alphanumeric() && Severity::from_word(&c.to_string()).is_some())?;
     let rest = bare[..bare.len() - sign.len_utf8()].trim_end_matches([' ', ':']);
     Some(SeverityLabel {
         raw: sign_text(text, sign),
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     fn raw(text: &str) -> Option<String> {
-        leading(text).map(|label| label.raw)
+        leading_label(text).map(|label| label.raw)
     }
 
     #[test]
@@ -232,11 +234,14 @@ mod tests {
 
     #[test]
     fn what_counts_a_finding_is_no_part_of_its_title() {
-        assert_eq!(ordinal("R3: Lock order"), (Some("R3"), "Lock order"));
-        assert_eq!(ordinal("F1 -- Lock order"), (Some("F1"), "Lock order"));
-        assert_eq!(ordinal("12. Lock order"), (Some("12"), "Lock order"));
-        assert_eq!(ordinal("Bug 2：锁"), (Some("Bug 2"), "锁"));
-        assert_eq!(ordinal("P1 — Lock order"), (None, "P1 — Lock order"));
-        assert_eq!(ordinal("Lock order"), (None, "Lock order"));
+        assert_eq!(split_ordinal("R3: Lock order"), (Some("R3"), "Lock order"));
+        assert_eq!(
+            split_ordinal("F1 -- Lock order"),
+            (Some("F1"), "Lock order")
+        );
+        assert_eq!(split_ordinal("12. Lock order"), (Some("12"), "Lock order"));
+        assert_eq!(split_ordinal("Bug 2：锁"), (Some("Bug 2"), "锁"));
+        assert_eq!(split_ordinal("P1 — Lock order"), (None, "P1 — Lock order"));
+        assert_eq!(split_ordinal("Lock order"), (None, "Lock order"));
     }
 }

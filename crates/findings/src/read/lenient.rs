@@ -1,7 +1,7 @@
-//! Reads JSON that a strict reader refuses: byte-order mark, comments, single quotes, bare keys,
-//! trailing or missing commas, raw line ends and stray quotes in strings, a cut-off end.
+//! Reads JSON that a strict parser refuses: byte-order mark, comments, single quotes, bare keys,
+//! trailing or missing commas, raw line ends and stray quotes in strings, a truncated end.
 //!
-//! It never goes back in the text, so it takes linear time, and nests to a fixed depth.
+//! It never goes back in the text, so it takes linear time, and its nesting depth is limited.
 
 use serde_json::{Map, Number, Value};
 
@@ -11,34 +11,34 @@ pub(super) struct LenientJson {
     pub value: Value,
     /// The text ended before the value did.
     pub cut_off: bool,
-    /// How many bytes the value took.
+    /// Length of the value in bytes.
     pub taken: usize,
-    /// An object has a key twice.
+    /// An object has a duplicate key.
     pub doubled: bool,
-    /// The value has comments inside.
+    /// The value has comments.
     pub commented: bool,
 }
 
 /// Reads one object or array at the start of the text.
 pub(super) fn parse(text: &str) -> Option<LenientJson> {
-    let mut reader = LenientParser {
+    let mut parser = LenientParser {
         text,
         at: 0,
         cut_off: false,
         doubled: false,
         commented: false,
     };
-    reader.skip_blank();
-    if !matches!(reader.peek(), Some('{' | '[')) {
+    parser.skip_blank();
+    if !matches!(parser.peek(), Some('{' | '[')) {
         return None;
     }
-    let value = reader.value(0)?;
+    let value = parser.value(0)?;
     Some(LenientJson {
         value,
-        cut_off: reader.cut_off,
-        taken: reader.at,
-        doubled: reader.doubled,
-        commented: reader.commented,
+        cut_off: parser.cut_off,
+        taken: parser.at,
+        doubled: parser.doubled,
+        commented: parser.commented,
     })
 }
 
@@ -61,9 +61,9 @@ impl LenientParser<'_> {
         Some(c)
     }
 
-    fn skip_while(&mut self, wanted: impl Fn(char) -> bool) {
+    fn skip_while(&mut self, condition: impl Fn(char) -> bool) {
         let rest = &self.text[self.at..];
-        self.at += rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.at += rest.find(|c| !condition(c)).unwrap_or(rest.len());
     }
 
     fn skip_blank(&mut self) {
@@ -119,7 +119,7 @@ impl LenientParser<'_> {
                 Some(_) => {
                     let key = self.key()?;
                     let value = self.value(depth + 1)?;
-                    self.doubled |= !super::twice::insert(&mut object, key, value);
+                    self.doubled |= !super::duplicate_keys::insert(&mut object, key, value);
                 }
             }
         }
@@ -186,7 +186,7 @@ impl LenientParser<'_> {
         }
     }
 
-    /// A quote ends its string only where JSON could go on behind it.
+    /// Returns whether a quote ends its string: only if JSON could continue after it.
     fn ends_here(&self) -> bool {
         let rest = self.text[self.at..].trim_start();
         rest.is_empty()
@@ -263,12 +263,12 @@ mod tests {
 
     #[test]
     fn what_strict_readers_refuse_is_read() {
-        let wanted = serde_json::json!({"a": ["x\ny", 2], "b": true});
+        let expected = serde_json::json!({"a": ["x\ny", 2], "b": true});
         assert_eq!(
             read("\u{feff}{\"a\": [\"x\ny\", 2,], // why\n 'b': True,}"),
-            wanted
+            expected
         );
-        assert_eq!(read("{a: ['x\\ny', 2] /* c */ b: true"), wanted);
+        assert_eq!(read("{a: ['x\\ny', 2] /* c */ b: true"), expected);
         assert_eq!(
             read(r#"{"t": "say "no" twice", "n": 1}"#),
             serde_json::json!({"t": "say \"no\" twice", "n": 1})

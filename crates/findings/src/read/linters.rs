@@ -1,5 +1,5 @@
-//! JSON of tools whose shape is their own: `ESLint`, clippy, rdjson. The other linters' JSON has
-//! ordinary keys and is read like any list of findings.
+//! Reads JSON of tools with their own layout: `ESLint`, clippy, rdjson, code quality reports. The
+//! JSON of other linters has ordinary keys and is read like any list of findings.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::draft::FindingDraft;
 use super::item;
 use super::keys;
 
-/// Reads a tool's report, if it is one that needs its own reader.
+/// Reads a tool's report; `None` if it needs no special reader.
 pub(super) fn drafts(value: &Value) -> Option<Vec<FindingDraft>> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
@@ -86,8 +86,8 @@ fn eslint(file: &Value) -> Vec<FindingDraft> {
         .collect()
 }
 
-/// A compiler message of `cargo clippy --message-format=json`. Notes on the build as a whole have
-/// no span and are left out.
+/// Reads a compiler message of `cargo clippy --message-format=json`. It skips notes on the whole
+/// build, which have no span.
 fn clippy(message: &Value) -> Option<FindingDraft> {
     let spans: Vec<&Value> = list(&message["spans"]).collect();
     let span = spans
@@ -113,7 +113,7 @@ fn clippy(message: &Value) -> Option<FindingDraft> {
     })
 }
 
-/// Whether an object is a diagnostic of rdjsonl: a range in a file, or one that we wrote.
+/// Returns whether an object is a diagnostic of rdjsonl: with a range in a file, or written by us.
 fn is_rdjson(item: &Value) -> bool {
     let is_own = item["original_output"]
         .as_str()
@@ -121,12 +121,11 @@ fn is_rdjson(item: &Value) -> bool {
     item["message"].is_string() && (item["location"].get("range").is_some() || is_own)
 }
 
-/// One diagnostic of rdjson. What it does not say itself, severity and source, the document says
-/// for all of them.
+/// Reads one diagnostic of rdjson. The document provides the severity and source that it lacks.
 fn rdjson(diagnostic: &Value, document: &Value) -> Option<FindingDraft> {
     let object = diagnostic.as_object()?;
-    let message = FindingDraft::of_message(diagnostic["message"].as_str()?);
-    let place = item::place_of(object, 0);
+    let message = FindingDraft::from_message(diagnostic["message"].as_str()?);
+    let place = item::location_of(object, 0);
     let (raw, degree) = rdjson_severity(&diagnostic["severity"])
         .or_else(|| rdjson_severity(&document["severity"]))
         .unwrap_or_default();
@@ -134,7 +133,7 @@ fn rdjson(diagnostic: &Value, document: &Value) -> Option<FindingDraft> {
         .iter()
         .find_map(|level| level["source"]["name"].as_str())
         .filter(|name| !name.is_empty() && *name != OWN_NAME);
-    // Our own diagnostics carry the finer word.
+    // Our own diagnostics have the finer word.
     let own = diagnostic["original_output"]
         .as_str()
         .and_then(|text| text.strip_prefix(OWN_SEVERITY))
@@ -158,10 +157,10 @@ fn rdjson(diagnostic: &Value, document: &Value) -> Option<FindingDraft> {
     })
 }
 
-/// The name that our own reports give as their source.
+/// Source name in our own reports.
 const OWN_NAME: &str = "countersign";
 
-/// rdjson's severity is a word or the number of its enum: 1 error, 2 warning, 3 info.
+/// Reads the severity of rdjson: a word, or the number of its enum (1 error, 2 warning, 3 info).
 fn rdjson_severity(value: &Value) -> Option<(Option<String>, Option<Severity>)> {
     match value {
         Value::Number(number) => {
@@ -183,7 +182,7 @@ fn rdjson_severity(value: &Value) -> Option<(Option<String>, Option<Severity>)> 
     }
 }
 
-/// An issue of a code quality report as Code Climate and GitLab define it.
+/// Returns whether an object is an issue of a code quality report (Code Climate, GitLab).
 fn is_code_quality(issue: &Value) -> bool {
     let location = &issue["location"];
     issue["description"].is_string()
@@ -192,9 +191,10 @@ fn is_code_quality(issue: &Value) -> bool {
         && (issue.get("check_name").is_some() || issue.get("fingerprint").is_some())
 }
 
-/// The description is the title; the body repeats it and goes on with problem, impact and fix.
+/// Reads an issue of a code quality report. The description is the title; the body repeats it,
+/// followed by problem, impact and fix.
 fn code_quality(issue: &Value) -> Option<FindingDraft> {
-    let place = item::place_of(issue.as_object()?, 0);
+    let place = item::location_of(issue.as_object()?, 0);
     let description = issue["description"].as_str()?;
     let body = issue["content"]["body"].as_str().unwrap_or_default();
     let whole = match body.strip_prefix(description) {
@@ -203,15 +203,15 @@ fn code_quality(issue: &Value) -> Option<FindingDraft> {
         _ => format!("{description}\n\n{body}"),
     };
     let word = |name: &str| issue[name].as_str().map(str::to_owned);
-    // Our own report says where there was no line, which the format cannot.
+    // Our own report records that there was no line, which the format itself cannot.
     let own = &issue[OWN_SEVERITY_KEY];
-    let has_line = place
+    let line = place
         .line
         .filter(|_| own["line"] != Value::Null || !own.is_object());
     let categories = keys::as_text(&issue["categories"]);
     Some(FindingDraft {
         file: place.file.filter(|file| file != "."),
-        line: has_line,
+        line,
         end_line: place.end_line,
         severity: own["severity"]
             .as_str()
@@ -219,11 +219,11 @@ fn code_quality(issue: &Value) -> Option<FindingDraft> {
             .or_else(|| word("severity")),
         category: categories.or_else(|| word("check_name")),
         rule: word("check_name").filter(|name| !is_own_check(name)),
-        ..FindingDraft::of_message(&whole)
+        ..FindingDraft::from_message(&whole)
     })
 }
 
-/// The names that our own reports give to findings without a rule.
+/// Returns whether our own reports use this name for findings without a rule.
 fn is_own_check(name: &str) -> bool {
     name == "review" || Category::ALL.iter().any(|category| category.word() == name)
 }

@@ -1,18 +1,18 @@
-//! Findings in a Markdown document.
+//! Reads the findings of a Markdown document.
 //!
-//! There is no list of layouts. A document is a tree of sections; what a heading announces says
-//! whether findings are expected under it. Where they are, each child heading, list item, bold
-//! line or table row is one; elsewhere only what carries a severity of its own.
+//! There is no list of layouts. A document is a tree of sections; the topic of a heading decides
+//! whether findings are expected under it. If so, each child heading, list item, bold line or table
+//! row is one; elsewhere only text with its own severity is.
 
 use super::blocks::{Block, BlockKind, Marker};
 use super::compose;
 use super::draft::FindingDraft;
+use super::finding_unit::{self, FindingUnit};
 use super::label::{self, DegreeStrength};
-use super::place;
+use super::locations;
 use super::sections::Section;
 use super::table;
 use super::topic::{self, Topic};
-use super::unit::{self, FindingUnit};
 use crate::clean::FINDINGS_MAX;
 
 #[derive(Clone, Debug, Default)]
@@ -21,13 +21,13 @@ pub(super) struct SectionContext {
     pub file: Option<String>,
     /// Findings are expected here.
     pub expected: bool,
-    /// Under a heading that says these are dealt with.
+    /// Under a heading that calls its findings settled.
     pub settled: bool,
     /// Lists of findings count even under a summary.
     pub opens_asides: bool,
 }
 
-/// What the document's findings are, and what it says of earlier rounds.
+/// Findings of a document, and its statements about earlier rounds.
 #[derive(Debug, Default)]
 pub(super) struct MarkdownFindings {
     pub drafts: Vec<FindingDraft>,
@@ -35,27 +35,27 @@ pub(super) struct MarkdownFindings {
 }
 
 pub(super) fn findings(root: &Section) -> MarkdownFindings {
-    let mut found = MarkdownFindings::default();
-    walk(root, &SectionContext::default(), &mut found);
-    if found.drafts.is_empty() {
+    let mut result = MarkdownFindings::default();
+    walk(root, &SectionContext::default(), &mut result);
+    if result.drafts.is_empty() {
         // A document may put all of its findings under `Summary` or `Result`.
         let open = SectionContext {
             opens_asides: true,
             ..SectionContext::default()
         };
-        let mut again = MarkdownFindings::default();
-        walk(root, &open, &mut again);
-        found.drafts = again.drafts;
+        let mut second_pass = MarkdownFindings::default();
+        walk(root, &open, &mut second_pass);
+        result.drafts = second_pass.drafts;
     }
-    found
+    result
 }
 
-fn walk(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
-    if found.drafts.len() >= FINDINGS_MAX {
+fn walk(section: &Section, context: &SectionContext, result: &mut MarkdownFindings) {
+    if result.drafts.len() >= FINDINGS_MAX {
         return;
     }
-    own_blocks(section, context, found);
-    // A degree with nothing under it rates what follows on its own level: `### High`, `### 1. …`.
+    own_blocks(section, context, result);
+    // An empty severity heading rates the following headings of its level: `### High`, `### 1. …`.
     let mut carried: Option<SectionContext> = None;
     for child in &section.children {
         let topic = topic_of(child);
@@ -70,7 +70,7 @@ fn walk(section: &Section, context: &SectionContext, found: &mut MarkdownFinding
             };
             carried = Some(inner(child, context, degree, true));
         } else {
-            enter(child, carried.as_ref().unwrap_or(context), found);
+            enter(child, carried.as_ref().unwrap_or(context), result);
         }
     }
 }
@@ -81,38 +81,38 @@ fn is_empty(section: &Section) -> bool {
 
 fn topic_of(section: &Section) -> Topic {
     if section.is_lead() {
-        topic::lead(&section.heading).unwrap_or(Topic::Open)
+        topic::topic_of_lead(&section.heading).unwrap_or(Topic::Open)
     } else {
         topic::topic(&section.heading)
     }
 }
 
-fn enter(child: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
-    if found.drafts.len() >= FINDINGS_MAX {
+fn enter(child: &Section, context: &SectionContext, result: &mut MarkdownFindings) {
+    if result.drafts.len() >= FINDINGS_MAX {
         return;
     }
     let topic = topic_of(child);
-    let numbered = label::ordinal(&child.heading).0.is_some();
+    let numbered = label::split_ordinal(&child.heading).0.is_some();
     let is_title = child.level == 1
         && !(child.children.is_empty() && matches!(topic, Topic::Degree(_) | Topic::Findings));
     match topic {
-        _ if is_title => walk(child, context, found),
-        Topic::Earlier if !(context.expected && numbered) => earlier(child, found),
-        Topic::Aside if !(context.expected && numbered) => aside(child, context, found),
+        _ if is_title => walk(child, context, result),
+        Topic::Earlier if !(context.expected && numbered) => earlier(child, result),
+        Topic::Aside if !(context.expected && numbered) => aside(child, context, result),
         Topic::Degree(degree) if !(context.expected && numbered && !is_group(child, context)) => {
-            walk(child, &inner(child, context, Some(degree), true), found);
+            walk(child, &inner(child, context, Some(degree), true), result);
         }
         Topic::Findings if !numbered && !is_itself_a_finding(child) => {
-            walk(child, &inner(child, context, None, true), found);
+            walk(child, &inner(child, context, None, true), result);
         }
         Topic::Degree(_) | Topic::Findings | Topic::Aside | Topic::Open | Topic::Earlier => {
-            open(child, context, found);
+            open(child, context, result);
         }
     }
 }
 
-/// A summary holds no findings of its own, but perhaps lists of them.
-fn aside(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
+/// Walks a summary: it has no findings of its own, but perhaps lists of them.
+fn aside(section: &Section, context: &SectionContext, result: &mut MarkdownFindings) {
     if !context.opens_asides {
         return;
     }
@@ -121,47 +121,47 @@ fn aside(section: &Section, context: &SectionContext, found: &mut MarkdownFindin
             topic::topic(&child.heading),
             Topic::Degree(_) | Topic::Findings
         ) {
-            enter(child, context, found);
+            enter(child, context, result);
         }
     }
 }
 
-/// A heading may name a defect in the words of a list: `Issue links are lost`.
+/// Returns whether a heading that sounds like a list names a defect itself: `Issue links are lost`.
 fn is_itself_a_finding(section: &Section) -> bool {
-    let fields = FindingUnit::of_outer_blocks(section).fields;
+    let fields = FindingUnit::from_outer_blocks(section).fields;
     section.children.is_empty()
         && !section.is_lead()
         && fields.file.is_some()
         && (fields.fix.is_some() || !fields.problem.is_empty())
 }
 
-/// A heading that announces nothing by itself: a finding, a group of findings, or plain text.
-fn open(child: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
+/// Walks a heading without a known topic: a finding, a group of findings, or plain text.
+fn open(child: &Section, context: &SectionContext, result: &mut MarkdownFindings) {
     let label = compose::label_of(&child.heading);
     let group = is_group(child, context);
     if group && label.is_some() {
         let severity = label.map(|(raw, _)| raw);
-        return walk(child, &inner(child, context, severity, true), found);
+        return walk(child, &inner(child, context, severity, true), result);
     }
     if group || !(context.expected || stands_alone(child, label.as_ref().map(|(_, plain)| *plain)))
     {
         return walk(
             child,
             &inner(child, context, None, context.expected && group),
-            found,
+            result,
         );
     }
     let one_word = child.heading.split_whitespace().count() < 2
         && child.heading.is_ascii()
         && !is_file_alone(child);
-    let unit = FindingUnit::of_section(child);
+    let unit = FindingUnit::from_section(child);
     if topic::is_nothing(&child.heading)
         || (one_word && !child.is_headed())
         || unit.is_rated_as_nothing()
     {
         return;
     }
-    found.drafts.extend(compose::draft(&unit, context));
+    result.drafts.extend(compose::draft(&unit, context));
 }
 
 fn inner(
@@ -179,21 +179,21 @@ fn inner(
     }
 }
 
-/// The file that a heading begins with.
+/// Returns the file at the start of a heading.
 fn file_of(heading: &str) -> Option<String> {
-    let (_, rest) = label::ordinal(heading);
+    let (_, rest) = label::split_ordinal(heading);
     let first = rest.split_whitespace().next()?;
-    place::place(first).file
+    locations::find_location(first).file
 }
 
-/// Outside a list of findings a heading is one if it carries a degree, or parts that only a
-/// finding has.
+/// Returns whether a heading outside a list of findings is a finding: it has a severity, or parts
+/// that only a finding has.
 fn stands_alone(section: &Section, plain: Option<DegreeStrength>) -> bool {
-    let fields = FindingUnit::of_section(section).fields;
+    let fields = FindingUnit::from_section(section).fields;
     let located = fields
         .file
         .as_deref()
-        .is_some_and(|file| place::place(file).file.is_some());
+        .is_some_and(|file| locations::find_location(file).file.is_some());
     plain == Some(DegreeStrength::Strong)
         || (plain.is_some() && fields.is_telling())
         || (fields.severity.is_some() && fields.is_telling())
@@ -201,22 +201,22 @@ fn stands_alone(section: &Section, plain: Option<DegreeStrength>) -> bool {
         || (fields.names_problem && fields.fix.is_some())
 }
 
-/// Whether a heading only gathers findings that stand under it by themselves.
+/// Returns whether a heading only groups the findings under it.
 fn is_group(section: &Section, context: &SectionContext) -> bool {
     let real_children = section.children.iter().filter(|child| child.is_headed());
-    let gathers = real_children.clone().any(|child| {
+    let has_findings = real_children.clone().any(|child| {
         !super::fields::is_label(&child.heading) && topic::topic(&child.heading) != Topic::Aside
     });
-    if gathers || section.children.iter().any(is_file_alone) {
+    if has_findings || section.children.iter().any(is_file_alone) {
         return true;
     }
-    if FindingUnit::of_outer_blocks(section).fields.is_telling() {
+    if FindingUnit::from_outer_blocks(section).fields.is_telling() {
         return false;
     }
     if !context.expected && section.children.iter().any(Section::is_lead) {
         return true;
     }
-    let numbered = label::ordinal(&section.heading).0.is_some();
+    let numbered = label::split_ordinal(&section.heading).0.is_some();
     let base = section
         .blocks
         .iter()
@@ -233,7 +233,7 @@ fn is_group(section: &Section, context: &SectionContext) -> bool {
     let has_table = section.blocks.iter().any(|block| matches!(&block.kind, BlockKind::Table(rows) if table::is_findings(rows, context.expected)));
     let lists_by_file = context.expected
         && is_file_alone(section)
-        && place::place(&section.heading).line.is_none()
+        && locations::find_location(&section.heading).line.is_none()
         && base.is_some();
     has_own
         || has_table
@@ -241,14 +241,14 @@ fn is_group(section: &Section, context: &SectionContext) -> bool {
         || (is_file_alone(section) && !section.children.is_empty())
 }
 
-/// A heading that is nothing but a file's name, perhaps with a count behind it.
+/// Returns whether a heading is only the name of a file, perhaps with a count after it.
 fn is_file_alone(section: &Section) -> bool {
     let words = section
         .heading
         .split_whitespace()
         .filter(|word| word.chars().any(char::is_alphabetic))
         .count();
-    words == 1 && place::place(&section.heading).file.is_some()
+    words == 1 && locations::find_location(&section.heading).file.is_some()
 }
 
 fn stands_by_itself(item: &Block, context: &SectionContext, numbered: bool) -> bool {
@@ -261,23 +261,23 @@ fn stands_by_itself(item: &Block, context: &SectionContext, numbered: bool) -> b
     boxed || labelled || (bold_lead && !(context.expected && numbered))
 }
 
-/// The section's own lists, paragraphs and tables.
-fn own_blocks(section: &Section, context: &SectionContext, found: &mut MarkdownFindings) {
+/// Reads the section's own lists, paragraphs and tables.
+fn own_blocks(section: &Section, context: &SectionContext, result: &mut MarkdownFindings) {
     for rows in section.blocks.iter().filter_map(|block| match &block.kind {
         BlockKind::Table(rows) => Some(rows),
         _ => None,
     }) {
         if table::is_earlier(rows) {
-            found.earlier.extend(table::earlier(rows));
+            result.earlier.extend(table::earlier(rows));
         } else if table::is_findings(rows, context.expected) {
-            found.drafts.extend(table::drafts(rows, context));
+            result.drafts.extend(table::drafts(rows, context));
         }
     }
-    for unit in unit::units(&section.blocks) {
+    for unit in finding_unit::units(&section.blocks) {
         if is_finding(&unit, context) {
-            found.drafts.extend(compose::draft(&unit, context));
+            result.drafts.extend(compose::draft(&unit, context));
         } else if let Some((subject, fixed)) = unit.disposition().filter(|_| !context.expected) {
-            found.earlier.push((subject, fixed));
+            result.earlier.push((subject, fixed));
         }
     }
 }
@@ -287,7 +287,8 @@ fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
         && unit.title.split_whitespace().count() < 2
         && !unit.fields.is_telling()
         && !unit.fields.names_problem
-        && !(unit.fields.problem.contains(' ') && place::place(&unit.title).file.is_some());
+        && !(unit.fields.problem.contains(' ')
+            && locations::find_location(&unit.title).file.is_some());
     if one_word
         || unit.is_rated_as_nothing()
         || topic::is_nothing(&unit.title)
@@ -305,7 +306,7 @@ fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
     if unit.is_item && unit.fields.severity.is_some() && unit.fields.is_located() {
         return true;
     }
-    let place = place::place(&unit.title);
+    let place = locations::find_location(&unit.title);
     match label {
         Some((_, DegreeStrength::Strong)) => !topic::is_praise(unit.without_label()),
         Some((_, DegreeStrength::Weak)) => place.file.is_some() && place.line.is_some(),
@@ -313,27 +314,27 @@ fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
     }
 }
 
-/// Notes what a section on earlier rounds says of each finding.
-fn earlier(section: &Section, found: &mut MarkdownFindings) {
-    for unit in unit::units(&section.blocks) {
+/// Records the statements of a section about earlier rounds.
+fn earlier(section: &Section, result: &mut MarkdownFindings) {
+    for unit in finding_unit::units(&section.blocks) {
         if unit.is_item {
-            let (_, rest) = label::ordinal(&unit.title);
-            found
+            let (_, rest) = label::split_ordinal(&unit.title);
+            result
                 .earlier
                 .push((rest.to_owned(), topic::is_settled(&unit.title)));
         }
     }
     for block in &section.blocks {
         if let BlockKind::Table(rows) = &block.kind {
-            found.earlier.extend(table::earlier(rows));
+            result.earlier.extend(table::earlier(rows));
         }
     }
     for child in &section.children {
-        if topic::is_settled(&child.heading) || label::ordinal(&child.heading).0.is_some() {
-            found
+        if topic::is_settled(&child.heading) || label::split_ordinal(&child.heading).0.is_some() {
+            result
                 .earlier
                 .push((child.heading.clone(), topic::is_settled(&child.heading)));
         }
-        earlier(child, found);
+        earlier(child, result);
     }
 }

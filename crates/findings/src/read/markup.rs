@@ -1,5 +1,5 @@
-//! Brings a document down to plain Markdown lines: quotes and boxes opened, HTML tags gone,
-//! `<details>` kept as nesting, code set apart.
+//! Reduces a document to plain Markdown lines: quotes and boxes are unwrapped, HTML tags are
+//! removed, `<details>` becomes nesting, code is separate.
 
 /// One line of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) enum MarkupLine {
     Text {
         text: String,
         quoted: bool,
-        /// Inside tags that quote, strike out or wrap: not the reviewer's own voice.
+        /// Inside tags that quote, strike out or wrap: not the reviewer's own words.
         apart: bool,
     },
     Code(String),
@@ -25,9 +25,9 @@ pub(super) fn lines(text: &str) -> Vec<MarkupLine> {
     reader.finish()
 }
 
-/// The text without its front matter.
+/// Returns the text without its front matter.
 fn body(text: &str) -> &str {
-    // The first line keeps its indent: four blanks make it code.
+    // The first line keeps its indentation: four blanks make it code.
     let mut trimmed = text;
     while let Some((line, rest)) = trimmed.split_once('\n') {
         if !line.trim().is_empty() {
@@ -59,9 +59,9 @@ struct MarkupReader {
     summary: Option<String>,
     in_comment: bool,
     depth: usize,
-    /// Open tags that set their text apart.
+    /// Number of open tags that quote, strike out or wrap.
     apart: usize,
-    /// Such a tag was open somewhere on the line that is being read.
+    /// Such a tag was open somewhere on the current line.
     line_apart: bool,
 }
 
@@ -91,7 +91,7 @@ impl MarkupReader {
         });
     }
 
-    /// Keeps track of fences, and takes the line if it belongs to code.
+    /// Tracks fences; returns true if the line belongs to code.
     fn fenced(&mut self, line: &str) -> bool {
         let bare = line.trim();
         let mark = bare.chars().next().filter(|&c| c == '`' || c == '~');
@@ -146,7 +146,7 @@ impl MarkupReader {
         }
     }
 
-    /// Handles one `<…`; gives what follows it. What is no tag of HTML stays as it is.
+    /// Handles one `<…` and returns the rest. Anything but an HTML tag stays as text.
     fn tag<'a>(&mut self, rest: &'a str, text: &mut String, quoted: bool) -> &'a str {
         if let Some(inner) = rest.strip_prefix("<!--") {
             self.in_comment = true;
@@ -157,7 +157,7 @@ impl MarkupReader {
             .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-'))
             .take(64)
             .collect();
-        // A tag ends before the next one begins, so that many of them take linear time.
+        // A tag ends before the next one starts, so that many of them take linear time.
         let close = rest[1..]
             .find(['<', '>'])
             .map(|end| end + 1)
@@ -210,7 +210,7 @@ impl MarkupReader {
         self.out.push(MarkupLine::Open(String::new()));
     }
 
-    /// The first line of the summary names the block; what follows is its text.
+    /// Closes a summary: its first line names the block, the other lines are text.
     fn close_summary(&mut self, text: &mut String) {
         let Some(mut summary) = self.summary.take() else {
             return;
@@ -239,14 +239,15 @@ impl MarkupReader {
     }
 }
 
-/// Tags that quote, strike out or wrap what is in them; a name that HTML does not know wraps, too.
+/// Returns whether a tag quotes, strikes out or wraps its content; a tag that is not HTML wraps,
+/// too.
 fn is_wrapping(name: &str) -> bool {
     let bare = name.trim_matches('/');
-    let known = is_html(name);
-    let named =
+    let is_known_tag = is_html(name);
+    let is_tag_name =
         !bare.is_empty() && bare.len() < 40 && bare.starts_with(|c: char| c.is_ascii_lowercase());
-    (named && !known && !name.ends_with('/'))
-        || (known
+    (is_tag_name && !is_known_tag && !name.ends_with('/'))
+        || (is_known_tag
             && matches!(
                 bare.to_ascii_lowercase().as_str(),
                 "blockquote" | "pre" | "s" | "code" | "kbd" | "sub" | "sup" | "small"
@@ -300,7 +301,7 @@ fn is_html(name: &str) -> bool {
     NAMES.contains(&bare.as_str())
 }
 
-/// A link to a diff often is the only place that names the lines: `…#diff-…R12-R40`.
+/// Reads the lines from a link to a diff, often the only text that names them: `…#diff-…R12-R40`.
 fn lines_of_link(attributes: &str) -> String {
     let Some(anchor) = attributes.split("#diff-").nth(1) else {
         return String::new();
@@ -322,7 +323,7 @@ fn lines_of_link(attributes: &str) -> String {
     }
 }
 
-/// Opens block quotes; their own indentation stays.
+/// Removes the marks of block quotes; their own indentation stays.
 fn unquoted(line: &str) -> (&str, bool) {
     let mut rest = line;
     let mut quoted = false;
@@ -333,7 +334,7 @@ fn unquoted(line: &str) -> (&str, bool) {
     (rest, quoted)
 }
 
-/// Takes the frame off text that a terminal program drew a box around.
+/// Removes the box that a terminal program drew around text.
 fn unboxed(line: &str) -> &str {
     const FRAME: [char; 14] = [
         '│', '┃', '║', '╭', '╮', '╰', '╯', '┌', '┐', '└', '┘', '─', '━', '═',

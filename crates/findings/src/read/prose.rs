@@ -1,4 +1,4 @@
-//! A document of prose, taken apart: its verdict, its findings and what speaks against both.
+//! Reads a document of prose: its verdict, its findings and reasons to doubt an approval.
 
 use crate::clean::{FINDINGS_MAX, clean, one_line, shorten};
 use crate::finding::{Disposition, ReviewFormat};
@@ -11,9 +11,9 @@ use super::{blocks, doubts, markdown, markup, sections};
 pub(super) struct Prose {
     pub cleaned: String,
     pub verdict: Option<StatedVerdict>,
-    /// Why an approval in the prose does not count.
+    /// Reason why an approval in the prose does not count.
     pub doubt: Option<&'static str>,
-    /// Why an approval in JSON inside the prose does not count.
+    /// Reason why an approval in JSON inside the prose does not count.
     pub around: Option<&'static str>,
     pub drafts: Vec<FindingDraft>,
     pub earlier: Vec<Disposition>,
@@ -33,8 +33,8 @@ impl Prose {
         }
         let lines = markup::lines(&cleaned);
         let blocks = blocks::blocks(&lines);
-        let stated = verdict::of_blocks(&blocks);
-        let hidden = doubts::of_text(text, &lines);
+        let stated = verdict::find_verdict(&blocks);
+        let hidden = doubts::doubt_in_text(text, &lines);
         let around = if cleaned.contains(['{', '[']) {
             hidden.or_else(|| verdict::doubt_around(&blocks))
         } else {
@@ -42,8 +42,8 @@ impl Prose {
         };
         let too_long = blocks.len() > sections::BLOCKS_MAX;
         let root = sections::sections(blocks);
-        let found = markdown::findings(&root);
-        let earlier = found
+        let markdown_findings = markdown::findings(&root);
+        let earlier = markdown_findings
             .earlier
             .into_iter()
             .take(1000)
@@ -58,21 +58,21 @@ impl Prose {
             verdict: stated.verdict,
             doubt: stated.doubt.or(hidden),
             around,
-            too_long: too_long || found.drafts.len() >= FINDINGS_MAX,
-            drafts: found.drafts,
+            too_long: too_long || markdown_findings.drafts.len() >= FINDINGS_MAX,
+            drafts: markdown_findings.drafts,
             earlier,
             headed: !root.children.is_empty(),
         }
     }
 
     /// Adds a reason why an approval does not count.
-    pub fn doubt(&mut self, why: Option<&'static str>) {
+    pub fn add_doubt(&mut self, why: Option<&'static str>) {
         self.doubt = self.doubt.or(why);
         self.around = self.around.or(why);
     }
 
-    /// Whether this is a review in prose and not the output of a tool: it has headings or a
-    /// verdict behind a label.
+    /// Returns whether this is a review in prose and not the output of a tool: it has headings,
+    /// fences or a labelled verdict.
     pub fn is_document(&self) -> bool {
         let labelled = self
             .verdict
@@ -110,7 +110,7 @@ impl Prose {
     }
 }
 
-/// A reviewer that only repeats what it was told has not reviewed.
+/// Returns whether the text is a prompt: a reviewer that only repeats its prompt has not reviewed.
 fn is_prompt(text: &str) -> bool {
     let head: String = text
         .trim_start()

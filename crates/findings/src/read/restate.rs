@@ -1,4 +1,4 @@
-//! Findings that a document states twice: once as JSON and once in the prose around it.
+//! Removes findings that a document states twice: once as JSON and once in the prose around it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use crate::severity::Severity;
 
 use super::draft::FindingDraft;
 
-/// The drafts of the prose that the JSON does not state already. One that is worse in the prose
-/// than in the JSON stays: nothing grave gets lost.
+/// Returns the drafts of the prose that are not in the JSON. A finding that is worse in the prose
+/// than in the JSON stays, so that no severe finding gets lost.
 pub(super) fn filter(stated: &[FindingDraft], prose: Vec<FindingDraft>) -> Vec<FindingDraft> {
     if stated.is_empty() {
         return prose;
@@ -28,10 +28,10 @@ pub(super) fn filter(stated: &[FindingDraft], prose: Vec<FindingDraft>) -> Vec<F
         .collect()
 }
 
-/// Beyond so many findings repeats are not looked for.
+/// Maximum number of findings that are searched for repeats.
 const STATED_MAX: usize = 10_000;
 const COMPARED_MAX: usize = 64;
-/// How much of each text is compared.
+/// Maximum length of each text that is compared.
 const WORDS_CHARS_MAX: usize = 600;
 
 fn is_stated(
@@ -61,12 +61,12 @@ fn is_near(a: &FindingDraft, b: &FindingDraft) -> bool {
     }
 }
 
-/// Whether the stated one is at least as bad as the repeat.
+/// Returns whether the stated finding is at least as severe as the repeat.
 fn covers(stated: &FindingDraft, repeat: &FindingDraft) -> bool {
     let degree = |draft: &FindingDraft| {
         draft
             .degree
-            .or_else(|| draft.severity.as_deref().and_then(Severity::of))
+            .or_else(|| draft.severity.as_deref().and_then(Severity::from_word))
     };
     match (degree(stated), degree(repeat)) {
         (Some(stated), Some(repeat)) => stated <= repeat || !repeat.is_must_fix(),

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0.
+//! Reads SARIF 2.1.0.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn draft(result: &Value, run: &Value) -> Option<FindingDraft> {
     let rule = rule(result, run);
     let place = result["locations"][0]
         .as_object()
-        .map(|location| item::place_of(location, 0))
+        .map(|location| item::location_of(location, 0))
         .unwrap_or_default();
     let suppressed = result["suppressions"]
         .as_array()
@@ -62,7 +62,7 @@ fn draft(result: &Value, run: &Value) -> Option<FindingDraft> {
     })
 }
 
-/// The rank of our own results is their confidence; other tools rank by importance.
+/// Reads the rank of our own results as their confidence; other tools rank by importance.
 fn own_confidence(result: &Value) -> Option<u8> {
     result["partialFingerprints"].get("countersign/v1")?;
     let rank = result["rank"].as_f64()?;
@@ -87,7 +87,7 @@ fn rule<'a>(result: &Value, run: &'a Value) -> Option<&'a Value> {
     })
 }
 
-/// A URI's escapes undone.
+/// Undoes the escapes of a URI.
 fn decoded(uri: &str) -> String {
     let mut bytes = Vec::with_capacity(uri.len());
     let mut rest = uri.as_bytes();
@@ -111,7 +111,7 @@ fn fix(result: &Value, rule: Option<&Value>) -> Option<String> {
     text(&result["fixes"][0]["description"]).or_else(|| rule.and_then(|rule| text(&rule["help"])))
 }
 
-/// The message, with its arguments filled in where it is one of the rule's.
+/// Returns the message; fills in the arguments if it is a message string of the rule.
 fn message(result: &Value, rule: Option<&Value>) -> Option<String> {
     if let Some(text) = text(&result["message"]) {
         return Some(text);
@@ -142,9 +142,9 @@ fn text(value: &Value) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A result without a level takes its rule's, and failing that `warning`.
+/// Returns the level of a result, else that of its rule, else `warning`.
 fn level(result: &Value, rule: Option<&Value>) -> String {
-    // Our own results carry the finer word.
+    // Our own results have the finer word.
     if let Some(word) = result["partialFingerprints"]
         .get("countersign/v1")
         .and(result["properties"]["severity"].as_str())

@@ -1,5 +1,5 @@
-//! Blocks grouped under their headings. A line that is all bold, a sentence that announces a list
-//! and a `<details>` head what follows them as well.
+//! Groups blocks under their headings. A line that is all bold, a sentence that announces a list
+//! and a `<details>` count as headings, too.
 
 use super::blocks::{Block, BlockKind};
 use super::degree;
@@ -7,7 +7,7 @@ use super::fields;
 use super::label;
 use super::topic;
 
-/// A heading and all that stands under it.
+/// A heading and everything under it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub heading: String,
@@ -17,26 +17,27 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// A heading of Markdown's own, not a bold line, an announcement or a `<details>`.
+    /// Returns whether this is a Markdown heading, not a bold line, an announcement or a
+    /// `<details>`.
     pub fn is_headed(&self) -> bool {
         self.level % STRIDE < BOLD_LINE
     }
 
-    /// A sentence that announces the list below it.
+    /// Returns whether the heading is a sentence that announces the list below it.
     pub fn is_lead(&self) -> bool {
         self.level % STRIDE == LEAD
     }
 }
 
-/// How much deeper a `<details>` lies than what it is in: room for headings of its own.
+/// Levels between a `<details>` and its parent: space for headings of its own.
 pub(super) const STRIDE: u32 = 10;
-/// A line that is all bold heads what follows it, below every real heading.
+/// Level of a line that is all bold; it is below every real heading.
 const BOLD_LINE: u32 = 7;
-/// A line that ends in a colon and announces the list below it.
+/// Level of a line that ends in a colon and announces the list below it.
 const LEAD: u32 = 8;
 pub(super) const DETAILS: u32 = 9;
 
-/// More blocks than this are not searched for findings.
+/// Maximum number of blocks that are searched for findings.
 pub(super) const BLOCKS_MAX: usize = 100_000;
 
 /// Groups blocks under their headings.
@@ -68,10 +69,10 @@ fn add(stack: &mut [Section], block: Block) {
 /// Closes every open section of this level or deeper.
 fn close_to(stack: &mut Vec<Section>, level: u32) {
     while stack.len() > 1 && stack.last().is_some_and(|section| section.level >= level) {
-        if let Some(done) = stack.pop()
+        if let Some(closed) = stack.pop()
             && let Some(parent) = stack.last_mut()
         {
-            parent.children.push(done);
+            parent.children.push(closed);
         }
     }
 }
@@ -95,7 +96,7 @@ fn open(stack: &mut Vec<Section>, level: u32, heading: String) {
     });
 }
 
-/// A paragraph whose first line is all bold heads what follows.
+/// Adds a paragraph; if its first line is all bold, that line becomes a heading.
 fn paragraph(stack: &mut Vec<Section>, block: Block, before_list: bool) {
     close_lead(stack, &block);
     if let Some(lead) = lead(&block).filter(|_| before_list) {
@@ -132,7 +133,8 @@ fn paragraph(stack: &mut Vec<Section>, block: Block, before_list: bool) {
     }
 }
 
-/// `**Severity: low**` right under the title of a finding is a part of it and heads nothing.
+/// Returns whether a bold line such as `**Severity: low**`, right under the title of a finding, is
+/// a part of the finding and not a heading.
 fn is_part(stack: &[Section], head: &str) -> bool {
     let is_labelled = fields::labelled(head).is_some_and(|(_, value)| !value.is_empty());
     is_labelled
@@ -144,7 +146,7 @@ fn is_part(stack: &[Section], head: &str) -> bool {
         })
 }
 
-/// A list that was announced ends with the next paragraph of its own.
+/// Closes an announced list at the next independent paragraph.
 fn close_lead(stack: &mut Vec<Section>, block: &Block) {
     if let Some(level) = stack
         .last()
@@ -157,7 +159,7 @@ fn close_lead(stack: &mut Vec<Section>, block: &Block) {
     }
 }
 
-/// The sentence that announces a list of findings: `I found two problems:`.
+/// Returns the sentence that announces a list of findings: `I found two problems:`.
 fn lead(block: &Block) -> Option<String> {
     let last = block
         .text
@@ -167,10 +169,12 @@ fn lead(block: &Block) -> Option<String> {
         .trim_end_matches(['*', '_', ' ']);
     let sentence = last.strip_suffix([':', '：'])?.rsplit(". ").next()?;
     let plain = sentence.trim_matches(['*', '_', ' ']);
-    topic::lead(plain).is_some().then(|| plain.to_owned())
+    topic::topic_of_lead(plain)
+        .is_some()
+        .then(|| plain.to_owned())
 }
 
-/// The level that sections inside this one count from.
+/// Returns the base level of the sections inside this one.
 fn base_of(level: u32) -> u32 {
     let base = level / STRIDE * STRIDE;
     if level % STRIDE == DETAILS {
@@ -180,8 +184,8 @@ fn base_of(level: u32) -> u32 {
     }
 }
 
-/// The text of a line that is bold from end to end. Behind a number there may be plain words in
-/// between.
+/// Returns the text of a line that is bold from end to end. After a number, plain words in between
+/// are allowed.
 fn bold_line(line: &str) -> Option<String> {
     let (range, rest) = line_range(line);
     let inner = rest.trim().trim_end_matches([':', '：', ' ']);
@@ -193,12 +197,13 @@ fn bold_line(line: &str) -> Option<String> {
     let inner = inner
         .strip_suffix("**")
         .or_else(|| inner.strip_suffix("__"))?;
-    let whole = !inner.contains("**") || label::ordinal(inner).0.is_some();
+    let whole = !inner.contains("**") || label::split_ordinal(inner).0.is_some();
     (whole && (inner.chars().count() > 2 || !inner.is_ascii()))
         .then(|| format!("{range}{}", inner.trim()))
 }
 
-/// A line range in back-ticks in front of a line, as `(L3-L9) `, and the rest.
+/// Splits off a line range in back-ticks at the start of a line, as `(L3-L9) `; returns it and the
+/// rest.
 fn line_range(line: &str) -> (String, &str) {
     let trimmed = line.trim();
     let Some((range, rest)) = trimmed
@@ -225,10 +230,11 @@ fn line_range(line: &str) -> (String, &str) {
     )
 }
 
-/// Marks a heading that still waits for its title.
+/// Marks a heading whose title is still missing.
 const TAG_END: char = '\u{1}';
 
-/// `29-42`: _Potential issue_ | _Major_, as some tools put above a comment: its degree and lines.
+/// Reads a line such as `` `29-42`: _Potential issue_ | _Major_ ``, which some tools put above a
+/// comment: its lines and severity.
 fn tag_line(line: &str) -> Option<String> {
     let (range, rest) = line_range(line);
     let tags: Vec<&str> = rest.split('|').map(str::trim).collect();

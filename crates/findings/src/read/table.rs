@@ -1,11 +1,11 @@
-//! Findings in Markdown tables: the head says what a column holds.
+//! Reads findings in Markdown tables; the head of a column determines its meaning.
 
 use super::degree;
 use super::draft::FindingDraft;
 use super::fields;
 use super::label;
+use super::locations;
 use super::markdown::SectionContext;
-use super::place;
 use super::topic;
 use crate::clean::FINDINGS_MAX;
 use crate::severity::is_no_severity;
@@ -61,17 +61,17 @@ fn columns(rows: &[Vec<String>]) -> Vec<Column> {
         .unwrap_or_default()
 }
 
-/// Whether the table lists findings: it has a column that says what is wrong, and one that says
-/// where or how bad, or stands where findings are expected.
+/// Returns whether the table lists findings: it has a column for the problem, and one for the
+/// location or the severity, or findings are expected here.
 pub(super) fn is_findings(rows: &[Vec<String>], expected: bool) -> bool {
     let columns = columns(rows);
-    let has = |wanted| columns.contains(&wanted);
+    let has = |column| columns.contains(&column);
     has(Column::Issue)
         && (has(Column::Severity) || has(Column::File) || (expected && columns.len() > 1))
         && !is_earlier(rows)
 }
 
-/// Whether the table reports on an earlier round.
+/// Returns whether the table reports on an earlier round.
 pub(super) fn is_earlier(rows: &[Vec<String>]) -> bool {
     rows.first().is_some_and(|head| {
         head.iter().any(|name| {
@@ -90,10 +90,10 @@ pub(super) fn drafts(rows: &[Vec<String>], context: &SectionContext) -> Vec<Find
 }
 
 fn draft(row: &[String], columns: &[Column], context: &SectionContext) -> Option<FindingDraft> {
-    let cell = |wanted| {
+    let cell = |searched| {
         row.iter()
             .zip(columns)
-            .find(|(_, column)| **column == wanted)
+            .find(|(_, column)| **column == searched)
             .map(|(cell, _)| cell.as_str())
             .filter(|cell| !cell.is_empty() && *cell != "-" && *cell != "—")
     };
@@ -103,20 +103,20 @@ fn draft(row: &[String], columns: &[Column], context: &SectionContext) -> Option
         return None;
     }
     let mut place = cell(Column::File)
-        .map(place::place_field)
+        .map(locations::parse_location_field)
         .unwrap_or_default();
     if let Some(lines) = cell(Column::Line).filter(|_| place.line.is_none()) {
         (place.line, place.end_line) =
-            place::range(lines.split([',', ';']).next().unwrap_or(lines));
+            locations::parse_line_range(lines.split([',', ';']).next().unwrap_or(lines));
     }
     if place.file.is_none() {
-        let inside = place::place(issue);
+        let inside = locations::find_location(issue);
         place.line = place.line.or(inside.line);
         place.file = inside.file.or_else(|| context.file.clone());
     }
     let status = cell(Column::Status).unwrap_or_default();
-    let (_, rest) = label::ordinal(issue);
-    let own = label::leading(rest);
+    let (_, rest) = label::split_ordinal(issue);
+    let own = label::leading_label(rest);
     Some(FindingDraft {
         title: title(own.as_ref().map_or(rest, |label| label.rest)),
         problem: Some(issue.replace("**", "")),
@@ -137,7 +137,7 @@ fn draft(row: &[String], columns: &[Column], context: &SectionContext) -> Option
     })
 }
 
-/// The bold part of a cell, where it is a sentence, is its title.
+/// Returns the title of a cell: its bold part if that is a sentence, else the whole text.
 fn title(text: &str) -> String {
     let bold = text
         .strip_prefix("**")
@@ -152,7 +152,7 @@ fn degree(cell: &str) -> String {
     degree::degree_heading(bare).unwrap_or_else(|| bare.to_owned())
 }
 
-/// What a table on an earlier round says of each finding: its subject, and whether it is fixed.
+/// Reads a table about an earlier round: the subject of each finding, and whether it is fixed.
 pub(super) fn earlier(rows: &[Vec<String>]) -> Vec<(String, bool)> {
     let columns = columns(rows);
     let status = columns.iter().position(|column| *column == Column::Status);

@@ -1,4 +1,4 @@
-//! The seeds' shapes. Everything else has its tests beside its reader.
+//! Tests of the formats of other systems. Everything else is tested in the module of its reader.
 
 use super::*;
 use crate::Severity;
@@ -100,7 +100,7 @@ fn nothing_is_unknown() {
 
 #[test]
 fn paths_of_a_checkout_are_made_relative_to_it() {
-    let review = crate::read_in(
+    let review = crate::read_with_roots(
         &["/srv/repos/t-1"],
         r#"[{"file": "/srv/repos/t-1/src/a.rs", "line": 1, "severity": "low", "title": "Name is short"}]"#,
     );

@@ -1,4 +1,4 @@
-//! What a heading says of the text under it: findings, praise, earlier rounds, or none of it.
+//! Determines the topic of a heading: findings, praise, earlier rounds, or none of these.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use super::label;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    /// Findings of one degree.
+    /// Findings of one severity.
     Degree(String),
     /// Findings.
     Findings,
-    /// What became of the findings of earlier rounds.
+    /// State of the findings of earlier rounds.
     Earlier,
-    /// Praise, summary, verdict, method: no findings, whatever its form.
+    /// Praise, summary, verdict, method: never findings, whatever the layout.
     Aside,
     Open,
 }
@@ -60,15 +60,15 @@ fn says(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
         .is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// A heading longer than this announces nothing.
+/// Maximum length of a heading that has a topic.
 const HEADING_BYTES_MAX: usize = 400;
 
-/// The topic of a heading.
+/// Returns the topic of a heading.
 pub(super) fn topic(heading: &str) -> Topic {
     if heading.len() > HEADING_BYTES_MAX {
         return Topic::Open;
     }
-    let (number, rest) = label::ordinal(heading);
+    let (number, rest) = label::split_ordinal(heading);
     let bare = rest
         .trim_start_matches(|c: char| !c.is_alphanumeric())
         .trim_end_matches([':', '：', '*', ' ']);
@@ -90,8 +90,8 @@ pub(super) fn topic(heading: &str) -> Topic {
     if let Some(degree) = degree::degree_heading(bare) {
         return Topic::Degree(degree);
     }
-    // A degree with words behind it names one finding, not a list of them.
-    if label::leading(bare).is_some_and(|label| !label.rest.is_empty()) {
+    // A severity followed by words names one finding, not a list.
+    if label::leading_label(bare).is_some_and(|label| !label.rest.is_empty()) {
         return Topic::Open;
     }
     if says(&FINDINGS, bare)
@@ -104,8 +104,9 @@ pub(super) fn topic(heading: &str) -> Topic {
     Topic::Open
 }
 
-/// What a sentence in front of a list announces, if it is findings or their fate.
-pub(super) fn lead(sentence: &str) -> Option<Topic> {
+/// Returns the topic that a sentence before a list announces: findings, or the state of earlier
+/// ones.
+pub(super) fn topic_of_lead(sentence: &str) -> Option<Topic> {
     let words = sentence.split_whitespace().count();
     if words > LEAD_WORDS_MAX || is_denial(sentence) || is_order(sentence) {
         return None;
@@ -128,7 +129,7 @@ static ALL_FIXED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// `All five are fixed`: what such a sentence or heading announces is dealt with.
+/// Returns whether a sentence or heading announces settled findings: `All five are fixed`.
 fn is_all_fixed(text: &str) -> bool {
     says(&ALL_FIXED, text) && !says(&UNSETTLED, text) && !says(&EXCEPTION, text)
 }
@@ -138,7 +139,7 @@ static EXCEPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Labels that close a list of findings and are none themselves, even where findings are expected.
+/// Returns whether a label closes a list of findings and is not a finding itself.
 pub(super) fn is_closing_word(label: &str) -> bool {
     says(&CLOSING, label)
 }
@@ -147,7 +148,7 @@ static CLOSING: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?xi)^[^\w]*(?:overall|final)?\s*(?:summary|overview|verdict|decision|recommendation\w*|recommended\s+action|conclusion\w*|outcome|approval|sign[\s-]?off|next\s+steps?|follow[\s-]?ups?|notes?|references?|legend|strengths?|positives?|praise|highlights?|good|pros|confidence|results?|tests?|context|scope|background|总结|摘要|结论|まとめ|結論|요약|결론|resumen|conclusi\S*|resumo|zusammenfassung|fazit|résumé)\W*$").ok()
 });
 
-/// `List all findings as`: that is what a reviewer is told, not what it says.
+/// Returns whether a sentence is an instruction to a reviewer: `List all findings as`.
 fn is_order(sentence: &str) -> bool {
     const ORDERS: [&str; 18] = [
         "list",
@@ -177,14 +178,14 @@ fn is_order(sentence: &str) -> bool {
     ORDERS.contains(&first.as_str())
 }
 
-/// A longer sentence announces nothing.
+/// Maximum number of words in a sentence that announces a list.
 const LEAD_WORDS_MAX: usize = 18;
 
 static TO_FIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:must|should|need(?:s)?\s+to|please)\s+(?:be\s+)?(?:fix(?:ed)?|address(?:ed)?|change[d]?|correct(?:ed)?)\b|\brequired\s+changes\b|\bbefore\s+(?:merge|merging|approval)\b").ok()
 });
 
-/// `No issues found`, `Other changes (no issues)`.
+/// Returns whether a text denies findings: `No issues found`, `Other changes (no issues)`.
 fn is_denial(text: &str) -> bool {
     let lower = text.to_lowercase();
     lower.starts_with("no ") || lower.contains("(no ") || lower.contains("without issues")
@@ -199,7 +200,7 @@ static NOTHING: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Whether a text says that there is nothing to report.
+/// Returns whether a text means that there is nothing to report.
 pub(super) fn is_nothing(text: &str) -> bool {
     says(&NOTHING, text)
         && (text.chars().count() < 160
@@ -216,7 +217,7 @@ static PRAISE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Whether a text praises. Only its beginning counts.
+/// Returns whether a text is praise. Only its beginning counts.
 pub(super) fn is_praise(text: &str) -> bool {
     let bare = text.trim_start_matches(['*', '_', ' ']);
     bare.starts_with(['✅', '✓', '👍', '🎉', '✔']) || says(&PRAISE, bare)
@@ -226,7 +227,7 @@ static NO_ACTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^[\s*_]*(?:no\s+(?:immediate\s+|further\s+|code\s+)?(?:fix|change|changes|action)\s+(?:is\s+|are\s+)?(?:needed|required|necessary)|none\b|n/a\b|nothing\s+to\s+do|acceptable\s+as[\s-]is)").ok()
 });
 
-/// Whether a fix says that none is needed.
+/// Returns whether a fix means that none is needed.
 pub(super) fn asks_nothing(fix: &str) -> bool {
     says(&NO_ACTION, fix)
 }
@@ -239,12 +240,12 @@ static UNSETTLED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:not|partially|partly|in\s*complete\w*|never|must\s+be|should\s+be|to\s+be|needs?\s+to\s+be|un)\s*(?:yet\s+)?(?:fixed|resolved|addressed|done|closed|implemented)").ok()
 });
 
-/// `Fixed, but …`, `All resolved except …`: something is left.
+/// Matches an incomplete fix: `Fixed, but …`, `All resolved except …`.
 static SETTLED_BUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:fixed|resolved|addressed|done|closed|implemented)\b.{0,80}?(?:\b(?:but|except|unless|until|still|however|not)\b|n't\b)").ok()
 });
 
-/// Whether a short mark says that the finding is dealt with.
+/// Returns whether a short mark means that the finding is settled.
 pub(super) fn is_settled(mark: &str) -> bool {
     (says(&SETTLED, mark) || mark.contains('✅'))
         && !says(&UNSETTLED, mark)

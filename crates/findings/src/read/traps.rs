@@ -1,4 +1,4 @@
-//! Every trap that real reviews have set, each with a small document of our own in that shape.
+//! Traps from real reviews, each reproduced with a small document of our own.
 
 use super::*;
 use crate::Severity;
@@ -66,7 +66,7 @@ fn json_approve_with_a_critical_finding_is_shown_as_a_disagreement() {
         review
             .remarks
             .iter()
-            .any(|remark| remark.starts_with("approves, yet"))
+            .any(|remark| remark.starts_with("approves, but"))
     );
 }
 

@@ -1,9 +1,9 @@
-//! What a reviewer claims in prose.
+//! Reads the claim of a reviewer in prose.
 //!
-//! The two claims are read by different rules. A refusal is heard in any form: behind a label, in
-//! a heading, a table, a sentence. An approval counts only if it is the whole of a value from a
-//! closed list (`approval`), stands where the reviewer itself speaks, and nothing in the document
-//! takes it back (`cues`). What is neither is no claim.
+//! The two claims follow different rules. A refusal counts in any form: after a label, in a
+//! heading, a table, a sentence. An approval counts only if it is a whole value from a closed list
+//! (`approval`), is in the reviewer's own words, and nothing in the document contradicts it
+//! (`cues`). Anything else is no claim.
 
 mod approval;
 mod approval_lists;
@@ -18,16 +18,16 @@ mod stops;
 mod surroundings;
 mod words;
 
-pub(super) use approval::{ApprovalMatch, keyed};
+pub(super) use approval::{ApprovalMatch, match_keyed};
 pub(crate) use stops::{blocks as blocks_the_merge, find as find_stop};
 
 use crate::finding::ReviewClaim;
 
 use super::blocks::{Block, BlockKind, Marker};
 use super::fields;
-use words::says;
+use words::sentence_claim;
 
-/// A claim, and how plainly it is made.
+/// A claim, its text and its strength.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StatedVerdict {
     pub claim: ReviewClaim,
@@ -45,68 +45,68 @@ pub(super) enum Strength {
     Label,
 }
 
-/// The verdict of a document, and why an approval in it does not count.
+/// The verdict of a document, and the reason why an approval in it does not count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DocumentVerdict {
     pub verdict: Option<StatedVerdict>,
     pub doubt: Option<&'static str>,
 }
 
-/// The refusal in a short phrase, such as the value of a verdict field.
+/// Returns whether a short phrase refuses, such as the value of a verdict field.
 pub(super) fn refuses(text: &str) -> bool {
-    words::claim(text, true) == Some(ReviewClaim::ChangesRequested)
+    words::value_claim(text, true) == Some(ReviewClaim::ChangesRequested)
 }
 
-/// Whether an explanation speaks for the change and takes nothing back.
+/// Returns whether an explanation supports the change without a reservation.
 pub(super) fn vouches(text: &str) -> bool {
     cues::vouches(text)
 }
 
-/// Whether words near an approval take it back.
+/// Returns whether words near an approval contradict it.
 pub(super) fn objects(text: &str) -> bool {
     cues::objects(text)
 }
 
-/// Whether words take an approval back wherever they stand.
+/// Returns whether words contradict an approval anywhere in the document.
 pub(super) fn forbids(text: &str) -> bool {
     cues::forbids(text) || cues::accuses(text)
 }
 
-/// Whether every sentence of a text is understood and takes nothing back.
+/// Returns whether every sentence of a text is understood and has no reservation.
 pub(super) fn is_harmless(text: &str) -> bool {
     harmless::is_harmless(text)
 }
 
-/// The same for a text that was taken apart. Its own approving words are harmless too.
+/// Like [`is_harmless`], for parsed blocks. Their own approving words are harmless, too.
 pub(super) fn is_understood(blocks: &[Block]) -> bool {
     surroundings::are_understood(blocks)
 }
 
-/// Roughly how many words a text has.
-pub(super) fn weight(text: &str) -> usize {
-    phrases::TokenizedSentence::of(text).weight()
+/// Returns the approximate number of words in a text.
+pub(super) fn word_count(text: &str) -> usize {
+    phrases::TokenizedSentence::parse(text).weight()
 }
 
-/// In a document of at most so many words every sentence is judged; in a longer one only those
-/// that stand near the verdict or speak of approval.
+/// Maximum number of words of a short document. In a short one every sentence is checked, in a
+/// longer one only those near the verdict or about approval.
 pub(super) const SHORT_WORDS: usize = 180;
 
-/// A verdict stands at the beginning or the end; the middle of a huge document is not searched
-/// for a refusal. It never approves: see [`of_blocks`].
+/// Number of blocks at the start that are searched for a refusal. A verdict is at the start or the
+/// end, so the middle of a huge document is not searched. It never approves: see [`of_blocks`].
 const HEAD_BLOCKS: usize = 2_000;
 const TAIL_BLOCKS: usize = 10_000;
 
-/// Whether a label announces a verdict.
+/// Returns whether a label announces a verdict.
 pub(super) fn is_label(label: &str) -> bool {
     words::label_strength(label).is_some()
 }
 
-/// The document's verdict. A refusal beats an approval unless the approval is the later and the
-/// plainer one; then neither counts.
-pub(super) fn of_blocks(blocks: &[Block]) -> DocumentVerdict {
+/// Returns the verdict of a document. A refusal overrides an approval, unless the approval comes
+/// later and the refusal has no label; then neither counts.
+pub(super) fn find_verdict(blocks: &[Block]) -> DocumentVerdict {
     let refusals = refusals(blocks);
-    let found = candidates::find(blocks);
-    let Some(last) = found.approvals.last() else {
+    let scan = candidates::find_approvals(blocks);
+    let Some(last) = scan.approvals.last() else {
         return DocumentVerdict {
             verdict: strongest(refusals),
             doubt: None,
@@ -123,7 +123,7 @@ pub(super) fn of_blocks(blocks: &[Block]) -> DocumentVerdict {
         };
     }
     let doubt = if refusals.is_empty() {
-        found.doubt.or_else(|| surroundings::doubt(blocks, last))
+        scan.doubt.or_else(|| surroundings::doubt(blocks, last))
     } else {
         Some("the text also refuses")
     };
@@ -133,9 +133,9 @@ pub(super) fn of_blocks(blocks: &[Block]) -> DocumentVerdict {
     }
 }
 
-/// Why the prose around a structured approval takes it back, if it does.
+/// Returns the reason why the prose around a structured approval contradicts it, if it does.
 pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
-    candidates::find(blocks)
+    candidates::find_approvals(blocks)
         .doubt
         .or_else(|| surroundings::doubt_in_prose(blocks))
 }
@@ -149,7 +149,7 @@ fn strongest(refusals: Vec<(usize, StatedVerdict)>) -> Option<StatedVerdict> {
         .find(|verdict| verdict.strength == strongest)
 }
 
-/// Every refusal of the document with the index of its block.
+/// Finds every refusal of the document with the index of its block.
 fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
     let mut refusals = Vec::new();
     let (head, tail) = (HEAD_BLOCKS, blocks.len().saturating_sub(TAIL_BLOCKS));
@@ -161,13 +161,13 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
         }
         match &block.kind {
             BlockKind::Heading(_) => {
-                verdicts.extend(of_heading(&block.text, blocks.get(index + 1)))
+                verdicts.extend(verdict_in_heading(&block.text, blocks.get(index + 1)));
             }
             BlockKind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
             BlockKind::Item(_) | BlockKind::Paragraph => {
-                of_text(&block.text, blocks.get(index + 1), &mut verdicts);
+                verdicts_in_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }
-            BlockKind::Table(rows) => of_table(rows, &mut verdicts),
+            BlockKind::Table(rows) => verdicts_in_table(rows, &mut verdicts),
             BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => {}
         }
         let refused = verdicts
@@ -176,7 +176,7 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
         refusals.extend(refused.map(|verdict| (index, verdict)));
     }
     if refusals.is_empty() {
-        let opening = blocks.first().and_then(of_opening);
+        let opening = blocks.first().and_then(verdict_in_opening);
         refusals.extend(opening.map(|verdict| (0, verdict)));
     }
     refusals
@@ -190,12 +190,12 @@ fn verdict(claim: Option<ReviewClaim>, text: &str, strength: Strength) -> Option
     })
 }
 
-/// `## Verdict` with the answer below it, `## Verdict: …`, `# Review — reject`.
-fn of_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
+/// Reads `## Verdict` with the answer below it, `## Verdict: …`, `# Review — reject`.
+fn verdict_in_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
     let below = next
         .filter(|block| matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph))
         .map(|block| block.text.as_str());
-    if let Some(answer) = candidates::asked(heading) {
+    if let Some(answer) = candidates::answer_to_question(heading) {
         let answer = if answer.is_empty() { below? } else { answer };
         return verdict(denial(answer), answer, Strength::Label);
     }
@@ -205,9 +205,9 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
         } else {
             value
         };
-        // What stands below a heading may be a sentence; its label is the heading.
+        // The text below a heading may be a sentence; its label is the heading.
         return verdict(
-            words::claim(value, strength == Strength::Label),
+            words::value_claim(value, strength == Strength::Label),
             value,
             Strength::Label,
         );
@@ -216,15 +216,16 @@ fn of_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
         .rsplit(['—', '–', ':'])
         .next()
         .filter(|tail| tail.len() < heading.len())?;
-    verdict(words::alone(tail), heading, Strength::Mark)
+    verdict(words::whole_line_claim(tail), heading, Strength::Mark)
 }
 
 fn denial(answer: &str) -> Option<ReviewClaim> {
-    approval::denied(answer).then_some(ReviewClaim::ChangesRequested)
+    approval::is_no(answer).then_some(ReviewClaim::ChangesRequested)
 }
 
-/// `Rejected: the tests fail`, as the first words of a document that says it nowhere else.
-fn of_opening(first: &Block) -> Option<StatedVerdict> {
+/// Reads a refusal in the first words of a document without another one: `Rejected: the tests
+/// fail`.
+fn verdict_in_opening(first: &Block) -> Option<StatedVerdict> {
     if !matches!(first.kind, BlockKind::Paragraph) || first.quoted {
         return None;
     }
@@ -235,14 +236,14 @@ fn of_opening(first: &Block) -> Option<StatedVerdict> {
         .filter(|word| word.chars().any(char::is_alphabetic))
         .count()
         > 1;
-    let claim =
-        words::alone(head).filter(|claim| *claim == ReviewClaim::ChangesRequested && says_why);
+    let claim = words::whole_line_claim(head)
+        .filter(|claim| *claim == ReviewClaim::ChangesRequested && says_why);
     verdict(claim, line, Strength::Sentence)
 }
 
-/// Rows of two cells, and a column that is headed as the verdict.
-fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<StatedVerdict>) {
-    verdicts.extend(rows.iter().filter_map(|row| of_row(row)));
+/// Reads rows of two cells, and a column with the head of a verdict.
+fn verdicts_in_table(rows: &[Vec<String>], verdicts: &mut Vec<StatedVerdict>) {
+    verdicts.extend(rows.iter().filter_map(|row| verdict_in_row(row)));
     let column = rows
         .first()
         .and_then(|head| head.iter().position(|cell| approval::is_label(cell)));
@@ -250,24 +251,24 @@ fn of_table(rows: &[Vec<String>], verdicts: &mut Vec<StatedVerdict>) {
         return;
     };
     for cell in rows[1..].iter().filter_map(|row| row.get(column)) {
-        verdicts.extend(verdict(words::alone(cell), cell, Strength::Mark));
+        verdicts.extend(verdict(words::whole_line_claim(cell), cell, Strength::Mark));
     }
 }
 
-fn of_row(row: &[String]) -> Option<StatedVerdict> {
+fn verdict_in_row(row: &[String]) -> Option<StatedVerdict> {
     let [label, value] = row else { return None };
-    if candidates::asked(label).is_some() {
+    if candidates::answer_to_question(label).is_some() {
         return verdict(denial(value), value, Strength::Label);
     }
     let strength = words::label_strength(label)?;
     verdict(
-        words::claim(value, approval::is_label(label)),
+        words::value_claim(value, approval::is_label(label)),
         value,
         strength,
     )
 }
 
-fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) {
+fn verdicts_in_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) {
     let before = verdicts.len();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -275,7 +276,7 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) 
             .peek()
             .copied()
             .or_else(|| next.map(|block| block.text.as_str()));
-        verdicts.extend(of_line(line, below));
+        verdicts.extend(verdict_in_line(line, below));
     }
     if verdicts.len() == before
         || verdicts[before..]
@@ -283,14 +284,14 @@ fn of_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) 
             .all(|verdict| verdict.claim != ReviewClaim::ChangesRequested)
     {
         for sentence in sentences(text) {
-            let (claim, strength) = says(sentence);
+            let (claim, strength) = sentence_claim(sentence);
             verdicts.extend(verdict(claim, sentence, strength));
         }
     }
 }
 
-fn of_line(line: &str, below: Option<&str>) -> Option<StatedVerdict> {
-    if let Some(answer) = candidates::asked(line) {
+fn verdict_in_line(line: &str, below: Option<&str>) -> Option<StatedVerdict> {
+    if let Some(answer) = candidates::answer_to_question(line) {
         let answer = if answer.is_empty() { below? } else { answer };
         return verdict(denial(answer), answer, Strength::Label);
     }
@@ -302,21 +303,21 @@ fn of_line(line: &str, below: Option<&str>) -> Option<StatedVerdict> {
         } else {
             value
         };
-        if let Some(found) = verdict(
-            words::claim(
+        if let Some(stated) = verdict(
+            words::value_claim(
                 value,
                 strength == Strength::Label && words::names_a_verdict(label),
             ),
             value,
             strength,
         ) {
-            return Some(found);
+            return Some(stated);
         }
     }
     if let Some(value) = words::verdict_inside(line) {
-        return verdict(words::claim(value, true), value, Strength::Label);
+        return verdict(words::value_claim(value, true), value, Strength::Label);
     }
-    verdict(words::alone(line), line, Strength::Mark)
+    verdict(words::whole_line_claim(line), line, Strength::Mark)
 }
 
 fn sentences(text: &str) -> impl Iterator<Item = &str> {

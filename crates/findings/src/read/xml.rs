@@ -1,15 +1,15 @@
-//! Reports in XML: Checkstyle's and `JUnit`'s. One pass over the text, without a tree.
+//! Reads XML reports of Checkstyle and `JUnit`, in one pass over the text, without a tree.
 
 use std::borrow::Cow;
 
 use super::degree::scale_word;
 use super::draft::FindingDraft;
-use super::place;
+use super::locations;
 use crate::clean::FINDINGS_MAX;
 use crate::severity::Severity;
 use crate::write::OWN_SEVERITY_KEY;
 
-/// Reads a Checkstyle or `JUnit` report, if the text is one from beginning to end.
+/// Reads a Checkstyle or `JUnit` report; `None` unless the whole text is one.
 pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
     let root = ["<checkstyle", "<testsuites", "<testsuite"]
         .iter()
@@ -20,19 +20,19 @@ pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
         return None;
     }
     let mut events = XmlEvents::new(report);
-    let read = if report.starts_with("<checkstyle") {
+    let drafts = if report.starts_with("<checkstyle") {
         checkstyle(&mut events)
     } else {
         junit(&mut events)
     };
-    // A report that is cut off says nothing about what it did not get to.
+    // A truncated report without findings must not count as clean.
     let is_whole = events.depth == 0 && events.has_ended;
     let trailer = &report[report.len() - events.rest.len()..];
-    (is_preamble(trailer) && (is_whole || !read.is_empty())).then_some(read)
+    (is_preamble(trailer) && (is_whole || !drafts.is_empty())).then_some(drafts)
 }
 
-/// What may stand around a report: blanks, an XML declaration, a few lines that the tool logged.
-/// Prose that quotes a report is longer, or fences it.
+/// Returns whether a text may be around a report: blanks, an XML declaration, a few log lines of
+/// the tool. Prose that quotes a report is longer, or fences it.
 fn is_preamble(text: &str) -> bool {
     let text = text.trim();
     text.len() <= 400 && !text.contains("```") && !text.lines().any(|line| line.starts_with('#'))
@@ -44,13 +44,13 @@ enum XmlEvent<'a> {
     Text(Cow<'a, str>),
 }
 
-/// The tags and texts of a report, in order.
+/// Iterates over the tags and texts of a report.
 struct XmlEvents<'a> {
     rest: &'a str,
     depth: usize,
     /// The root element was closed.
     has_ended: bool,
-    /// A tag that closes itself still has to be closed for whoever listens.
+    /// Name of a self-closing tag, whose close event comes next.
     pending_close: Option<&'a str>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> XmlEvents<'a> {
         }
     }
 
-    /// Takes everything up to and with `end`.
+    /// Takes everything up to and including `end`.
     fn take_past(&mut self, start: usize, end: &str) -> Option<&'a str> {
         let inner = self.rest.get(start..)?;
         let at = inner.find(end)?;
@@ -123,7 +123,7 @@ impl<'a> Iterator for XmlEvents<'a> {
     }
 }
 
-/// The `>` that ends a tag: one inside an attribute's quotes does not.
+/// Finds the `>` that ends a tag; skips those inside the quotes of an attribute.
 fn end_of_tag(text: &str) -> Option<usize> {
     let mut quote: Option<u8> = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -137,25 +137,25 @@ fn end_of_tag(text: &str) -> Option<usize> {
     None
 }
 
-/// The value of an attribute, its entities decoded.
+/// Returns the value of an attribute, with its entities decoded.
 fn attribute(tag: &str, name: &str) -> Option<String> {
     let mut rest = tag.split_once(char::is_whitespace)?.1;
     loop {
-        let (found, after) = rest.split_once('=')?;
+        let (key, after) = rest.split_once('=')?;
         let after = after.trim_start();
         let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let (value, behind) = after[1..].split_once(quote)?;
-        if found.trim() == name {
+        let (value, rest_of_tag) = after[1..].split_once(quote)?;
+        if key.trim() == name {
             return Some(decoded(value).into_owned());
         }
-        rest = behind;
+        rest = rest_of_tag;
     }
 }
 
-/// The longest entity, with its marks: `&#x10FFFF;`.
+/// Maximum length of an entity, such as `&#x10FFFF;`.
 const ENTITY_BYTES_MAX: usize = 12;
 
-/// Numeric and named entities decoded; what is none stays as it is.
+/// Decodes numeric and named entities; other text stays as it is.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -218,7 +218,7 @@ fn number(tag: &str, name: &str) -> Option<u32> {
         .filter(|&line| line > 0)
 }
 
-/// `<file name="…"><error line="…" severity="…" message="…" source="…"/></file>`
+/// Reads `<file name="…"><error line="…" severity="…" message="…" source="…"/></file>`.
 fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut file: Option<String> = None;
@@ -239,7 +239,7 @@ fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
                     severity: attribute(tag, OWN_SEVERITY_KEY)
                         .or_else(|| attribute(tag, "severity")),
                     rule: source.filter(|source| source != OWN_SOURCE),
-                    ..FindingDraft::of_message(&message)
+                    ..FindingDraft::from_message(&message)
                 });
             }
             XmlEvent::Open { .. } | XmlEvent::Close { .. } | XmlEvent::Text(_) => {}
@@ -248,24 +248,25 @@ fn checkstyle(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
     drafts
 }
 
-/// What our own reports name as the source of a finding without a rule.
+/// Source of a finding without a rule in our own reports.
 pub(crate) const OWN_SOURCE: &str = "countersign.review";
 
-/// A test case while it is read.
+/// A test case that is being read.
 #[derive(Default)]
 struct JunitCase {
     name: String,
     file: Option<String>,
     line: Option<u32>,
     class: Option<String>,
-    /// The message and the type of its failure.
+    /// Message and type of its failure.
     failure: Option<(Option<String>, Option<String>)>,
     severity: Option<String>,
     text: String,
 }
 
-/// `<testcase name="…" file="…" line="…"><failure message="…" type="…">…</failure></testcase>`.
-/// A test that fails is a finding; our own reports also have cases that do not.
+/// Reads `<testcase name="…" file="…" line="…"><failure message="…"
+/// type="…">…</failure></testcase>`. A failed test is a finding; our own reports also have findings
+/// that are not failures.
 fn junit(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut case: Option<JunitCase> = None;
@@ -335,7 +336,7 @@ fn finding_of_case(case: JunitCase) -> Option<FindingDraft> {
         .unwrap_or_default()
         .trim();
     let draft = if text.starts_with(case.name.as_str()) && case.severity.is_some() {
-        FindingDraft::of_message(text)
+        FindingDraft::from_message(text)
     } else if first.is_empty() || first == case.name {
         FindingDraft {
             title: case.name,
@@ -352,7 +353,11 @@ fn finding_of_case(case: JunitCase) -> Option<FindingDraft> {
     let own_word = case
         .severity
         .or_else(|| kind.filter(|kind| scale_word(kind).is_some()));
-    let class = case.class.as_deref().map(place::place).unwrap_or_default();
+    let class = case
+        .class
+        .as_deref()
+        .map(locations::find_location)
+        .unwrap_or_default();
     Some(FindingDraft {
         file: case.file.or(class.file),
         line: case.line,
@@ -371,18 +376,18 @@ mod tests {
         fn every_way_to_write_a_character_is_decoded(text in "[ -~àéß→漢🔥\n\t]{0,40}") {
             let named = text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
             let each = |write: fn(u32) -> String| {
-                let written: Vec<String> = text.chars().map(|c| write(u32::from(c))).collect();
-                written.concat()
+                let encoded: Vec<String> = text.chars().map(|c| write(u32::from(c))).collect();
+                encoded.concat()
             };
             let decimal = each(|code| format!("&#{code};"));
             let hex = each(|code| format!("&#x{code:X};"));
-            for written in [named, decimal, hex] {
-                proptest::prop_assert_eq!(decoded(&written).into_owned(), text.clone());
-                let report = format!("<checkstyle><file name=\"a.rs\"><error line=\"2\" severity=\"error\" message=\"x{written}\"/></file></checkstyle>");
+            for encoded in [named, decimal, hex] {
+                proptest::prop_assert_eq!(decoded(&encoded).into_owned(), text.clone());
+                let report = format!("<checkstyle><file name=\"a.rs\"><error line=\"2\" severity=\"error\" message=\"x{encoded}\"/></file></checkstyle>");
                 let titles: Vec<String> = drafts(&report).unwrap_or_default().into_iter().map(|draft| draft.title).collect();
                 proptest::prop_assert_eq!(titles.len(), 1);
-                let wanted = format!("x{text}");
-                proptest::prop_assert!(wanted.starts_with(&titles[0]));
+                let expected = format!("x{text}");
+                proptest::prop_assert!(expected.starts_with(&titles[0]));
             }
         }
 

@@ -1,23 +1,24 @@
-//! Measures tracking on pairs of rounds: which finding of the first is which of the second.
+//! Measures tracking on pairs of rounds: which finding of the first round is which of the second.
 
 use serde_json::Value;
 
-use super::{CorpusDocument, Ratio, best, squeezed};
+use super::{CorpusDocument, Ratio, best_match, squeezed};
 use crate::track::{KnownFinding, LineMap, track_review};
 
-/// What is known of two rounds, by index into their annotations.
+/// Expected links between two rounds, by index into their annotations.
 #[derive(Clone, Debug)]
 pub struct RoundPair {
     pub first: String,
     pub second: String,
-    /// The same finding, or a reworded one.
+    /// Findings that are repeated unchanged.
     pub same: Vec<(usize, usize)>,
+    /// Findings that are repeated in other words.
     pub reworded: Vec<(usize, usize)>,
 }
 
 impl RoundPair {
     /// Reads `TRACKING.json`.
-    pub fn list(value: &Value) -> Vec<Self> {
+    pub fn parse_list(value: &Value) -> Vec<Self> {
         let pairs = |value: &Value| -> Vec<(usize, usize)> {
             let index =
                 |value: &Value| value.as_u64().and_then(|index| usize::try_from(index).ok());
@@ -44,12 +45,12 @@ impl RoundPair {
     }
 }
 
-/// How tracking did.
+/// Scores of tracking.
 #[derive(Clone, Debug, Default)]
 pub struct TrackingTable {
     pub same: Ratio,
     pub reworded: Ratio,
-    /// Links that are right, of all that were made.
+    /// Correct links out of all links.
     pub right: Ratio,
     pub details: Vec<String>,
 }
@@ -64,19 +65,19 @@ impl std::fmt::Display for TrackingTable {
     }
 }
 
-/// Reads both rounds, links them without a diff, and compares with what is known.
-pub fn tracking(pairs: &[RoundPair], documents: &[CorpusDocument]) -> TrackingTable {
+/// Reads both rounds of each pair, links them without a diff, and compares with the expected links.
+pub fn score_tracking(pairs: &[RoundPair], documents: &[CorpusDocument]) -> TrackingTable {
     let mut table = TrackingTable::default();
     for pair in pairs {
         let find = |number: &str| documents.iter().find(|document| document.number == number);
         if let (Some(first), Some(second)) = (find(&pair.first), find(&pair.second)) {
-            one(pair, first, second, &mut table);
+            score_pair(pair, first, second, &mut table);
         }
     }
     table
 }
 
-fn one(
+fn score_pair(
     pair: &RoundPair,
     first: &CorpusDocument,
     second: &CorpusDocument,
@@ -95,7 +96,7 @@ fn one(
     let links = track_review(&known, &new, &LineMap::default());
     let from = annotated(first, &old);
     let to = annotated(second, &new);
-    let made = |(a, b): &(usize, usize)| {
+    let is_linked = |(a, b): &(usize, usize)| {
         let (Some(Some(a)), Some(Some(b))) = (from.get(*a), to.get(*b)) else {
             return false;
         };
@@ -105,10 +106,10 @@ fn one(
     };
     pair.same
         .iter()
-        .for_each(|link| table.same.count(made(link)));
+        .for_each(|link| table.same.count(is_linked(link)));
     pair.reworded
         .iter()
-        .for_each(|link| table.reworded.count(made(link)));
+        .for_each(|link| table.reworded.count(is_linked(link)));
     for link in &links {
         let good = pair.same.iter().chain(&pair.reworded).any(|(a, b)| {
             from.get(*a)
@@ -135,19 +136,19 @@ fn one(
     }
 }
 
-/// Which finding that was read each annotation is.
+/// Returns the index of the finding that matches each annotation.
 fn annotated(document: &CorpusDocument, review: &crate::Review) -> Vec<Option<usize>> {
     let mut used = vec![false; review.findings.len()];
-    let wanted = document.expected["findings"]
+    let annotations = document.expected["findings"]
         .as_array()
         .cloned()
         .unwrap_or_default();
-    wanted
+    annotations
         .iter()
-        .map(|wanted| {
-            let at = best(
-                wanted,
-                &squeezed(wanted["title_contains"].as_str().unwrap_or_default()),
+        .map(|annotation| {
+            let at = best_match(
+                annotation,
+                &squeezed(annotation["title_contains"].as_str().unwrap_or_default()),
                 review,
                 &used,
             )?;

@@ -14,8 +14,8 @@ pub(crate) enum Plainness {
 }
 use Plainness::{Everyday, Scale};
 
-/// What a lower-case word of another language means on our scale.
-pub(crate) fn foreign(word: &str) -> Option<(Severity, Plainness)> {
+/// Severity of a lower-case word of another language.
+pub(crate) fn foreign_severity(word: &str) -> Option<(Severity, Plainness)> {
     BY_WORD.get(word).copied()
 }
 
@@ -145,7 +145,7 @@ pub(super) const UNSPACED: [(&str, Severity); 33] = [
     ("제안", Suggestion),
 ];
 
-/// What stands around a degree in headings of such languages and says nothing by itself.
+/// Words around a degree in headings of such languages that say nothing by themselves.
 const UNSPACED_FILLERS: [&str; 51] = [
     "优先级",
     "優先度",
@@ -208,7 +208,7 @@ pub(crate) fn unspaced_degree(word: &str) -> Option<&str> {
     }
     let mut rest = word.trim_matches(|c: char| c.is_ascii_digit());
     loop {
-        if foreign(rest).is_some() {
+        if foreign_severity(rest).is_some() {
             return Some(rest);
         }
         let shorter = UNSPACED_FILLERS

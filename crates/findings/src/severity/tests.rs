@@ -2,7 +2,7 @@ use super::*;
 
 fn all(words: &[&str], severity: Severity) {
     for word in words {
-        assert_eq!(Severity::of(word), Some(severity), "{word}");
+        assert_eq!(Severity::from_word(word), Some(severity), "{word}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where a line of the old commit is in the new one, read from `git diff -U0 -M`.
+//! Maps lines of the old commit to the new one, from the output of `git diff -U0 -M`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct FileHunks {
     hunks: Vec<LineHunk>,
 }
 
-/// Written as four numbers: a change has many of them.
+/// A changed range of lines. Serialised as four numbers, because a change has many of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u32; 4]", into = "[u32; 4]")]
 struct LineHunk {
@@ -48,19 +48,19 @@ impl From<LineHunk> for [u32; 4] {
     }
 }
 
-/// Where an old line went.
+/// Location of an old line in the new commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedLine {
-    /// The file's new path; `None` when it was deleted.
+    /// New path of the file; `None` if it was deleted.
     pub file: Option<String>,
-    /// The new line; where the line itself was changed, the start of what replaced it.
+    /// New line; for a changed line, the line in its replacement.
     pub line: Option<u32>,
-    /// The line itself was changed or deleted.
+    /// True if the line itself was changed or deleted.
     pub touched: bool,
 }
 
 impl LineMap {
-    /// Reads the text of a diff. What it cannot read it leaves out: such lines stay where they were.
+    /// Parses a diff. It skips parts that it cannot read; those lines count as unmoved.
     pub fn parse(diff: &str) -> Self {
         let mut map = Self::default();
         let mut current = DiffHeader::default();
@@ -89,7 +89,7 @@ impl LineMap {
         }
     }
 
-    /// The place of an old line in the new commit.
+    /// Returns the location of an old line in the new commit.
     pub fn map(&self, file: &str, line: Option<u32>) -> MappedLine {
         let Some(change) = self.files.get(file).or_else(|| self.by_suffix(file)) else {
             return MappedLine {
@@ -98,7 +98,7 @@ impl LineMap {
                 touched: false,
             };
         };
-        let (line, touched) = line.map_or((None, false), |line| moved(&change.hunks, line));
+        let (line, touched) = line.map_or((None, false), |line| map_line(&change.hunks, line));
         MappedLine {
             file: change.new_path.clone(),
             line,
@@ -106,7 +106,8 @@ impl LineMap {
         }
     }
 
-    /// Reviewers often leave out the first directories, or add the checkout's own.
+    /// Finds a file by the end of its path: reviewers often leave out the first directories, or add
+    /// those of the checkout. `None` if several files fit.
     fn by_suffix(&self, file: &str) -> Option<&FileHunks> {
         let mut fits = self
             .files
@@ -116,20 +117,20 @@ impl LineMap {
         if fits.next().is_some() { None } else { first }
     }
 
-    /// Whether the change put any of these lines of the new commit there.
-    pub fn wrote(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
+    /// Returns whether the change wrote any of these lines of the new commit.
+    pub fn wrote_lines(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
         let end = end_line.unwrap_or(line).max(line);
-        let of_file = self
+        let changes = self
             .files
             .values()
             .filter(|change| change.new_path.as_deref() == Some(file));
-        of_file.flat_map(|change| &change.hunks).any(|hunk| {
+        changes.flat_map(|change| &change.hunks).any(|hunk| {
             hunk.new_len > 0 && hunk.new_start <= end && line < hunk.new_start + hunk.new_len
         })
     }
 
-    /// Moves a finding of the old commit to where its lines are in the new one.
-    pub fn follow(&self, finding: &mut Finding) {
+    /// Moves a finding of the old commit to its lines in the new one.
+    pub fn move_finding(&self, finding: &mut Finding) {
         let Some(file) = &finding.file else { return };
         let start = self.map(file, finding.line);
         let end = finding
@@ -142,8 +143,8 @@ impl LineMap {
         }
     }
 
-    /// Whether the change between the two commits touches any of the lines.
-    pub fn touches(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
+    /// Returns whether the change touches any of these lines of the old commit.
+    pub fn touches_lines(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
         let Some(change) = self.files.get(file) else {
             return false;
         };
@@ -157,25 +158,25 @@ impl LineMap {
         self.files.is_empty()
     }
 
-    /// Where the change put lines: `src/a.rs:3-7`, in the new commit's numbers.
-    pub fn changed(&self) -> Vec<String> {
-        let mut places = Vec::new();
+    /// Lists the changed ranges such as `src/a.rs:3-7`, in line numbers of the new commit.
+    pub fn changed_ranges(&self) -> Vec<String> {
+        let mut ranges = Vec::new();
         for change in self.files.values() {
             let Some(path) = &change.new_path else {
                 continue;
             };
             for hunk in &change.hunks {
-                places.push(match hunk.new_len {
+                ranges.push(match hunk.new_len {
                     0 | 1 => format!("{path}:{}", hunk.new_start),
                     n => format!("{path}:{}-{}", hunk.new_start, hunk.new_start + n - 1),
                 });
             }
         }
-        places
+        ranges
     }
 
-    /// How many lines the change added and removed together.
-    pub fn size(&self) -> u32 {
+    /// Returns the sum of added and removed lines.
+    pub fn changed_line_count(&self) -> u32 {
         let hunks = self.files.values().flat_map(|change| &change.hunks);
         hunks
             .map(|hunk| hunk.old_len.saturating_add(hunk.new_len))
@@ -190,10 +191,10 @@ pub(super) fn ends_with_path(path: &str, tail: &str) -> bool {
             .is_some_and(|front| front.ends_with('/'))
 }
 
-fn moved(hunks: &[LineHunk], line: u32) -> (Option<u32>, bool) {
+fn map_line(hunks: &[LineHunk], line: u32) -> (Option<u32>, bool) {
     let mut shift: i64 = 0;
     for hunk in hunks {
-        // A pure insertion stands after its old line, so that line itself does not move.
+        // A pure insertion comes after its old line, so that line itself does not move.
         let first_after = if hunk.old_len == 0 {
             hunk.old_start + 1
         } else {
@@ -218,7 +219,8 @@ struct DiffHeader {
 }
 
 impl DiffHeader {
-    /// `a/x b/x`; for paths with blanks the `---`, `+++` and `rename` lines below correct it.
+    /// Reads `a/x b/x`. For paths with blanks, the `---`, `+++` and `rename` lines below correct
+    /// it.
     fn paths_of(&mut self, rest: &str) {
         if let Some((old, new)) = rest.split_once(" b/") {
             self.old = path(old);
@@ -258,7 +260,7 @@ fn path(text: &str) -> Option<String> {
     )
 }
 
-/// `@@ -12,3 +14,0 @@ …`
+/// Parses a hunk header such as `@@ -12,3 +14,0 @@ …`.
 fn hunk(line: &str) -> Option<LineHunk> {
     let body = line.strip_prefix("@@ -")?.split(" @@").next()?;
     let (old, new) = body.split_once(" +")?;

@@ -1,10 +1,10 @@
-//! 001's numbered checklist, as an engineer gets it in a fix task.
+//! The numbered checklist of a fix task.
 
 use std::fmt::Write;
 
 use super::{FindingEntry, inline, inline_location};
 
-/// Writes `## Review Findings` with one numbered box for each finding.
+/// Writes `## Review Findings` with one numbered checkbox for each finding.
 pub fn checklist(entries: &[FindingEntry<'_>]) -> String {
     let mut out = String::from("## Review Findings\n");
     for (index, entry) in entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a builder is told in the seeds' own words: 002's revision instructions and 003's rework
+//! Instructions for a builder in the formats of other systems: revision instructions and rework
 //! context.
 
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{FindingEntry, inline};
 use crate::finding::{BlockingIssue, DimensionScore, Weight};
 
-/// 003's rework context around the reviewer's feedback.
+/// Writes the rework context around the reviewer's feedback.
 pub fn rework_context(feedback: &str) -> String {
     format!(
         "## Review Feedback - Changes Required\n\nThe code reviewer has identified issues that must be fixed:\n\n{}\n\n---\n\n**Instructions:**\n1. Address each issue listed above\n2. Focus only on the identified problems\n3. Call apmas_complete when fixes are done\n4. The reviewer will automatically re-review your changes\n",
@@ -14,7 +14,8 @@ pub fn rework_context(feedback: &str) -> String {
     )
 }
 
-/// 003's structured feedback: severity, place, description and fix of each finding.
+/// Writes the structured feedback of a rework context: severity, location, description and fix of
+/// each finding.
 pub fn feedback(entries: &[FindingEntry<'_>]) -> String {
     let mut out = String::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -42,7 +43,7 @@ pub fn feedback(entries: &[FindingEntry<'_>]) -> String {
     out
 }
 
-/// 003 knows critical, major and minor.
+/// Returns the severity word of the rework context, which has critical, major and minor.
 fn feedback_word(severity: crate::Severity) -> &'static str {
     match severity {
         crate::Severity::Critical => "critical",
@@ -51,7 +52,7 @@ fn feedback_word(severity: crate::Severity) -> &'static str {
     }
 }
 
-/// 002's revision instructions.
+/// Writes the revision instructions that go with a review report.
 pub fn revision_instructions(
     overall_score: Option<u8>,
     blocking: &[BlockingIssue],

@@ -1,4 +1,4 @@
-//! 004's findings document: Critical, Important and Minor issues, numbered through.
+//! The findings document: Critical, Important and Minor issues with continuous numbers.
 
 use std::fmt::Write;
 
@@ -7,17 +7,17 @@ use crate::severity::Severity;
 
 use super::{FindingEntry, inline, inline_location};
 
-/// What stands above the findings.
+/// Header of a findings document.
 #[derive(Clone, Copy, Debug)]
 pub struct DocumentHeader<'a> {
-    /// `2.1`, or whatever names the story or ticket.
+    /// Name of the story or ticket, such as `2.1`.
     pub story: &'a str,
     pub round: u32,
     pub reviewer: &'a str,
-    /// `YYYY-MM-DD HH:MM`.
+    /// Date as `YYYY-MM-DD HH:MM`.
     pub date: &'a str,
     pub branch: &'a str,
-    /// What should be done now; a sentence.
+    /// Recommended next step, one sentence.
     pub recommendation: &'a str,
 }
 
@@ -40,7 +40,7 @@ const SECTIONS: [(&str, &str, &[Severity]); 3] = [
 ];
 
 /// Writes the findings document of one round.
-pub fn document(head: &DocumentHeader<'_>, entries: &[FindingEntry<'_>]) -> String {
+pub fn write_findings_document(head: &DocumentHeader<'_>, entries: &[FindingEntry<'_>]) -> String {
     let mut out = format!(
         "# Story {} Code Review Findings - Round {}\n\n**Reviewer:** {}\n**Date:** {}\n**Branch:** {}\n",
         inline(head.story),
@@ -85,7 +85,7 @@ fn write_finding(out: &mut String, number: usize, entry: &FindingEntry<'_>) {
     if let Some(place) = inline_location(finding) {
         let _ = writeln!(out, "   - **File:** {place}");
     }
-    // 004 knows three degrees; the finer word is kept where they would hide it.
+    // The document has three degrees; write the finer word where they would hide it.
     if matches!(
         finding.rating.severity,
         Severity::Medium | Severity::Suggestion

@@ -1,21 +1,21 @@
-//! A GitHub review: comments on lines that the diff has, everything else in the body.
+//! A GitHub review: comments on lines of the diff, everything else in the body.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{FindingEntry, location, safe};
+use super::{FindingEntry, escape_for_forge, location};
 use crate::finding::{Finding, ReviewClaim};
 
-/// The lines of the new side that a diff shows, by file: only these can be commented on.
+/// Lines of the new side that a diff shows, by file. GitHub accepts comments only on these.
 #[derive(Clone, Debug, Default)]
 pub struct DiffLines {
     files: HashMap<String, HashSet<u32>>,
 }
 
 impl DiffLines {
-    /// Reads a unified diff with context, as the pull request shows it.
+    /// Parses a unified diff with context, as the pull request shows it.
     pub fn parse(diff: &str) -> Self {
         let mut lines = Self::default();
         let mut file: Option<String> = None;
@@ -59,7 +59,7 @@ fn new_start(header: &str) -> Option<u32> {
         .filter(|start| *start > 0)
 }
 
-/// Which answer the review gives.
+/// Verdict of a GitHub review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GithubReviewEvent {
     Approve,
@@ -68,7 +68,7 @@ pub enum GithubReviewEvent {
 }
 
 impl From<ReviewClaim> for GithubReviewEvent {
-    /// The answer for a verdict of our own, see [`super::verdict`].
+    /// Maps our own verdict, as computed by `write`.
     fn from(verdict: ReviewClaim) -> Self {
         match verdict {
             ReviewClaim::Approved => Self::Approve,
@@ -88,9 +88,9 @@ impl GithubReviewEvent {
     }
 }
 
-/// Writes the review as GitHub's API takes it. `marker` is a hidden line by which the review is
-/// found again before anything is sent a second time. What is no full commit id is left out: GitHub
-/// then takes the newest commit of the pull request, and refuses a word such as `HEAD`.
+/// Writes the review for GitHub's API. `marker` is a hidden line that identifies the review, so
+/// that it is not sent twice. A commit that is not a full id is left out, because GitHub refuses a
+/// word such as `HEAD`; it then uses the newest commit of the pull request.
 pub fn github_review(
     event: GithubReviewEvent,
     commit: Option<&str>,
@@ -99,13 +99,13 @@ pub fn github_review(
     entries: &[FindingEntry<'_>],
     diff: &DiffLines,
 ) -> Value {
-    let (placed, loose): (Vec<&FindingEntry<'_>>, Vec<&FindingEntry<'_>>) = entries
+    let (on_lines, outside): (Vec<&FindingEntry<'_>>, Vec<&FindingEntry<'_>>) = entries
         .iter()
         .partition(|entry| is_placed(entry.finding, diff));
-    let mut body = safe(summary);
-    if !loose.is_empty() {
+    let mut body = escape_for_forge(summary);
+    if !outside.is_empty() {
         body.push_str("\n\n### Findings outside the diff\n");
-        for entry in &loose {
+        for entry in &outside {
             let place = location(entry.finding)
                 .map(|place| format!(" `{place}`"))
                 .unwrap_or_default();
@@ -113,7 +113,7 @@ pub fn github_review(
                 body,
                 "\n- **{}**{place}: {}",
                 entry.finding.rating.severity.word(),
-                safe(&entry.finding.title)
+                escape_for_forge(&entry.finding.title)
             );
         }
     }
@@ -121,7 +121,7 @@ pub fn github_review(
     let mut review = json!({
         "event": event.word(),
         "body": body,
-        "comments": placed.iter().map(|entry| comment(entry, diff)).collect::<Vec<_>>(),
+        "comments": on_lines.iter().map(|entry| comment(entry, diff)).collect::<Vec<_>>(),
     });
     if let Some(commit) = commit.filter(|commit| is_commit_id(commit)) {
         review["commit_id"] = json!(commit);
@@ -129,7 +129,7 @@ pub fn github_review(
     review
 }
 
-/// Whether a word is a whole commit id, of SHA-1 or SHA-256.
+/// Returns whether a word is a full commit id, of SHA-1 or SHA-256.
 pub fn is_commit_id(word: &str) -> bool {
     matches!(word.len(), 40 | 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -171,7 +171,7 @@ fn comment_body(entry: &FindingEntry<'_>) -> String {
     let mut body = format!(
         "**{id}{}**: {}",
         finding.rating.severity.word(),
-        safe(&finding.title)
+        escape_for_forge(&finding.title)
     );
     let parts = [
         ("", &finding.problem),
@@ -180,13 +180,13 @@ fn comment_body(entry: &FindingEntry<'_>) -> String {
     ];
     for (label, part) in parts {
         if let Some(part) = part {
-            let _ = write!(body, "\n\n{label}{}", safe(part));
+            let _ = write!(body, "\n\n{label}{}", escape_for_forge(part));
         }
     }
     body
 }
 
-/// A comment that GitHub does not show.
+/// Writes the marker as a comment that GitHub does not show.
 pub(super) fn hidden(marker: &str) -> String {
     let plain: String = marker
         .chars()

@@ -1,5 +1,5 @@
-//! Formats that other tools read: rdjson, GitLab code quality, GitHub workflow commands and the
-//! first seed's list of findings.
+//! Formats that other tools read: rdjson, GitLab code quality, GitHub workflow commands and the QA
+//! list of findings.
 
 use serde_json::{Map, Value, json};
 
@@ -8,12 +8,12 @@ use crate::finding::Finding;
 use crate::fingerprint::fingerprint;
 use crate::severity::Severity;
 
-/// reviewdog's rdjson.
+/// Writes reviewdog's rdjson.
 pub fn rdjson(source: &str, entries: &[FindingEntry<'_>]) -> Value {
     json!({"source": {"name": source}, "diagnostics": entries.iter().map(|entry| diagnostic(entry.finding)).collect::<Vec<_>>()})
 }
 
-/// reviewdog's rdjsonl: one diagnostic a line.
+/// Writes reviewdog's rdjsonl: one diagnostic per line.
 pub fn rdjsonl(entries: &[FindingEntry<'_>]) -> String {
     let lines: Vec<String> = entries
         .iter()
@@ -51,7 +51,7 @@ fn rdjson_severity(severity: Severity) -> &'static str {
     }
 }
 
-/// The title, and what else there is to say, as plain text.
+/// Joins the title, problem, impact and fix as plain text.
 pub(super) fn message(finding: &Finding) -> String {
     let mut text = finding.title.clone();
     let parts = [
@@ -69,8 +69,8 @@ pub(super) fn message(finding: &Finding) -> String {
     text
 }
 
-/// GitLab's code quality report. It wants a path and a line; a finding without one stands at the
-/// top of the file, one without a file at the repository's root.
+/// Writes GitLab's code quality report. It requires a path and a line: a finding without a line
+/// gets line 1, one without a file gets the repository's root.
 pub fn gitlab(entries: &[FindingEntry<'_>]) -> Value {
     Value::Array(entries.iter().map(|entry| quality(entry.finding)).collect())
 }
@@ -93,7 +93,8 @@ fn quality(finding: &Finding) -> Value {
     })
 }
 
-/// GitLab's words by what they mean to us, so that a report read back asks for the same fixes.
+/// Returns GitLab's word by our own meaning of it, so that a report that we read back has the same
+/// must-fix findings.
 fn gitlab_severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "critical",
@@ -103,7 +104,7 @@ fn gitlab_severity(severity: Severity) -> &'static str {
     }
 }
 
-/// `::error file=…,line=…,title=…::…`, which a GitHub runner shows in place.
+/// Writes `::error file=…,line=…,title=…::…`, which a GitHub runner shows at the line.
 pub fn workflow_commands(entries: &[FindingEntry<'_>]) -> String {
     entries.iter().map(|entry| command(entry.finding)).collect()
 }
@@ -146,7 +147,8 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The first seed's list: `file`, `line_number`, `severity`, `description`, `suggested_fix`, `category`.
+/// Writes the QA list: `file`, `line_number`, `severity`, `description`, `suggested_fix`,
+/// `category`.
 pub fn qa_findings(entries: &[FindingEntry<'_>]) -> Value {
     Value::Array(
         entries
@@ -166,7 +168,7 @@ pub fn qa_findings(entries: &[FindingEntry<'_>]) -> Value {
     )
 }
 
-/// The first seed has six categories; ours that it lacks are best practices.
+/// Returns the category of the QA list, which has six of our nine.
 fn qa_category(category: crate::Category) -> &'static str {
     use crate::Category as C;
     match category {

@@ -1,13 +1,12 @@
-//! What reviews amount to together, before they are written in a form that has no verdict.
+//! Combines reviews before they are written in a format without a verdict.
 
 use crate::clean::{TITLE_CHARS_MAX, one_line, shorten};
 use crate::finding::{BlockingIssue, Finding, Review, ReviewClaim, ReviewFormat};
 use crate::severity::{Rating, Severity};
 
-/// The verdict of these reviews by our own rule: one refusal, one finding that must be fixed or one
-/// blocking issue refuses; only claims that all approve, and no criterion that is called unmet,
-/// approve.
-pub fn verdict(reviews: &[&Review]) -> ReviewClaim {
+/// Returns the verdict of these reviews. One refusal, one must-fix finding or one blocking issue
+/// refuses. They approve only if all claims approve and no criterion is called unmet.
+pub fn combined_verdict(reviews: &[&Review]) -> ReviewClaim {
     let refuses = |review: &&&Review| {
         review.claim == ReviewClaim::ChangesRequested
             || !review.blocking_issues.is_empty()
@@ -25,10 +24,10 @@ pub fn verdict(reviews: &[&Review]) -> ReviewClaim {
     }
 }
 
-/// Everything of a review that asks for something, as findings: its own, its blocking issues, and
-/// the refusal itself where nothing else says that there is something to fix. A form without a
-/// verdict would otherwise show a refusal as an empty, that is a clean, report.
-pub fn reported(review: &Review) -> Vec<Finding> {
+/// Returns everything in a review that asks for a change, as findings: its own, its blocking
+/// issues, and the refusal itself if nothing else must be fixed. Otherwise a format without a
+/// verdict would show a refusal as an empty, clean report.
+pub fn reported_findings(review: &Review) -> Vec<Finding> {
     let own = review.findings.iter().filter(|finding| finding.actionable);
     let mut all: Vec<Finding> = own.cloned().collect();
     all.extend(review.blocking_issues.iter().map(blocking));
@@ -40,7 +39,7 @@ pub fn reported(review: &Review) -> Vec<Finding> {
                 "Nothing in this text could be read as a review",
                 Severity::High,
                 "unreadable",
-            ))
+            ));
         }
         ReviewClaim::ChangesRequested | ReviewClaim::Approved | ReviewClaim::Unknown => {}
     }
@@ -62,16 +61,16 @@ fn blocking(issue: &BlockingIssue) -> Finding {
 }
 
 fn refusal(review: &Review) -> Finding {
-    let said = [&review.notes, &review.claim_text]
+    let reason = [&review.notes, &review.claim_text]
         .into_iter()
         .flatten()
         .find(|text| !text.trim().is_empty());
-    let title = match said {
+    let title = match reason {
         Some(text) => format!("Changes requested: {}", one_line(text)),
         None => "Changes requested without a reason".to_owned(),
     };
     Finding {
-        problem: said.cloned(),
+        problem: reason.cloned(),
         ..rated(
             &shorten(&title, TITLE_CHARS_MAX),
             Severity::High,

@@ -1,15 +1,15 @@
-//! 002's `ReviewReport`, key for key.
+//! The JSON review report, key for key.
 
 use serde_json::{Map, Value, json};
 
 use crate::finding::{BlockingIssue, DimensionScore, Finding, Weight};
 use crate::severity::Severity;
 
-/// What a report says beside its findings. The clock and the verdict are the caller's.
+/// Contents of a review report. The caller provides the time and the verdict.
 #[derive(Clone, Debug)]
 pub struct ReviewReport<'a> {
     pub ticket_id: &'a str,
-    /// ISO 8601.
+    /// Time of the review in ISO 8601.
     pub reviewed_at: &'a str,
     pub reviewer: &'a str,
     pub approved: bool,
@@ -23,7 +23,7 @@ pub struct ReviewReport<'a> {
     pub overall_score_above_threshold: bool,
 }
 
-/// Writes the report as 002 shows it.
+/// Writes the report as JSON.
 pub fn review_report(report: &ReviewReport<'_>) -> Value {
     json!({
         "ticket_id": report.ticket_id,
@@ -33,7 +33,7 @@ pub fn review_report(report: &ReviewReport<'_>) -> Value {
         "overall_score": report.overall_score,
         "revision_count": report.revision_count,
         "dimension_scores": scores(report.scores),
-        "findings": report.findings.iter().map(|finding| one(finding)).collect::<Vec<_>>(),
+        "findings": report.findings.iter().map(|finding| finding_json(finding)).collect::<Vec<_>>(),
         "blocking_issues": report.blocking_issues.iter().map(blocking).collect::<Vec<_>>(),
         "revision_notes": report.revision_notes,
         "approved": report.approved,
@@ -60,7 +60,7 @@ fn scores(scores: &[(String, DimensionScore)]) -> Value {
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-fn one(finding: &Finding) -> Value {
+fn finding_json(finding: &Finding) -> Value {
     let message = match &finding.problem {
         Some(problem) if !problem.starts_with(finding.title.trim_end_matches('…')) => {
             format!("{}\n\n{problem}", finding.title)
@@ -90,7 +90,7 @@ fn blocking(issue: &BlockingIssue) -> Value {
     json!({"dimension": issue.dimension, "message": issue.message, "required_action": issue.required_action})
 }
 
-/// 002 knows three degrees.
+/// Returns the severity word of the report, which has three degrees.
 fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical | Severity::High => "error",
@@ -99,7 +99,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// The dimension that a category belongs to where the reviewer named none.
+/// Returns the dimension of a finding's category, for findings without a dimension.
 fn dimension(finding: &Finding) -> &'static str {
     use crate::finding::Category as C;
     match finding.category {

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, with partial fingerprints so that consumers know a result again.
+//! SARIF 2.1.0, with partial fingerprints so that consumers recognise a result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,15 +12,15 @@ use crate::severity::Severity;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// Writes one run. `version` is the program's.
+/// Writes one run. `version` is the version of the program.
 pub fn sarif(tool: &str, version: &str, entries: &[FindingEntry<'_>]) -> Value {
     let mut rules: BTreeMap<String, usize> = BTreeMap::new();
-    let mut listed: Vec<Value> = Vec::new();
+    let mut rule_list: Vec<Value> = Vec::new();
     for entry in entries {
         let id = rule_id(entry.finding);
         rules.entry(id.clone()).or_insert_with(|| {
-            listed.push(rule(&id, entry.finding));
-            listed.len() - 1
+            rule_list.push(rule(&id, entry.finding));
+            rule_list.len() - 1
         });
     }
     let results: Vec<Value> = entries.iter().map(|entry| result(entry, &rules)).collect();
@@ -28,14 +28,15 @@ pub fn sarif(tool: &str, version: &str, entries: &[FindingEntry<'_>]) -> Value {
         "$schema": SCHEMA,
         "version": "2.1.0",
         "runs": [{
-            "tool": {"driver": {"name": tool, "version": version, "rules": listed}},
+            "tool": {"driver": {"name": tool, "version": version, "rules": rule_list}},
             "columnKind": "unicodeCodePoints",
             "results": results,
         }],
     })
 }
 
-/// The linter's rule, else the category: SARIF wants every result to have one.
+/// Returns the linter's rule, else the dimension or category: SARIF requires a rule for every
+/// result.
 fn rule_id(finding: &Finding) -> String {
     finding
         .rule
@@ -109,7 +110,7 @@ fn location(finding: &Finding) -> Option<Value> {
     Some(json!({"physicalLocation": physical}))
 }
 
-/// A relative URI: what a URI may not hold is escaped.
+/// Writes a path as a relative URI, with other characters escaped.
 fn uri(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,18 +1,18 @@
-//! A Markdown summary for a pull request or a ticket that is updated in place, not repeated.
+//! A Markdown summary for a pull request or a ticket; it is updated in place, not repeated.
 
 use std::fmt::Write;
 
 use super::github::hidden;
-use super::{FindingEntry, location, safe};
+use super::{FindingEntry, escape_for_forge, location};
 use crate::severity::Severity;
 
-/// Writes the summary. The same `marker` makes the same hidden line, by which the earlier summary
-/// is found and replaced.
+/// Writes the summary. The `marker` becomes a hidden line that identifies the earlier summary for
+/// its replacement.
 pub fn summary(marker: &str, headline: &str, round: u32, entries: &[FindingEntry<'_>]) -> String {
     let mut out = format!(
         "{}\n## {}\n\nRound {round} · {}\n",
         hidden(marker),
-        safe(headline),
+        escape_for_forge(headline),
         counts(entries)
     );
     let actionable: Vec<&FindingEntry<'_>> = entries
@@ -31,7 +31,7 @@ pub fn summary(marker: &str, headline: &str, round: u32, entries: &[FindingEntry
             "| {} | {} | {place} | {} |",
             entry.id.unwrap_or("–"),
             entry.finding.rating.severity.word(),
-            safe(&entry.finding.title).replace('|', "\\|")
+            escape_for_forge(&entry.finding.title).replace('|', "\\|")
         );
     }
     out
@@ -57,10 +57,10 @@ fn counts(entries: &[FindingEntry<'_>]) -> String {
     }
 }
 
-/// Puts the new summary in the place of an earlier one with the same marker, or behind the text.
-pub fn update(existing: &str, marker: &str, new: &str) -> String {
-    let mark = hidden(marker);
-    let Some(start) = existing.find(&mark) else {
+/// Replaces an earlier summary with the same marker by the new one, or appends it to the text.
+pub fn replace_summary(existing: &str, marker: &str, new: &str) -> String {
+    let hidden_line = hidden(marker);
+    let Some(start) = existing.find(&hidden_line) else {
         let gap = if existing.trim().is_empty() {
             ""
         } else {
@@ -68,8 +68,8 @@ pub fn update(existing: &str, marker: &str, new: &str) -> String {
         };
         return format!("{}{gap}{new}", existing.trim_end());
     };
-    let after = existing[start + mark.len()..]
+    let after = existing[start + hidden_line.len()..]
         .find("\n<!-- ")
-        .map_or("", |at| &existing[start + mark.len() + at..]);
+        .map_or("", |at| &existing[start + hidden_line.len() + at..]);
     format!("{}{}{after}", &existing[..start], new.trim_end())
 }

@@ -9,7 +9,7 @@ fn finding(title: &str, severity: &str) -> Finding {
     Finding::new(title, Rating::of(Some(severity), false))
 }
 
-/// One of each degree, with and without parts.
+/// One finding of each severity, with and without parts.
 fn some() -> Vec<Finding> {
     vec![
         Finding {
@@ -74,7 +74,7 @@ fn all_facts(findings: &[Finding]) -> Vec<Facts> {
     findings.iter().map(facts).collect()
 }
 
-/// What every format carries: title, file, and whether it must be fixed.
+/// Fields that every format keeps: title, file, line, and whether it must be fixed.
 fn core(findings: &[Finding]) -> Vec<(String, Option<String>, Option<u32>, bool)> {
     findings
         .iter()
@@ -105,15 +105,15 @@ fn the_findings_document_has_the_fourth_seeds_form() {
         id: Some("F3"),
         finding: &findings[0],
     }];
-    let text = document(&HEAD, &entries);
-    let wanted = "# Story 2.1 Code Review Findings - Round 2\n\n**Reviewer:** Agent (Fresh Context)\n**Date:** 2026-01-02 03:04\n**Branch:** story-2-1\n\n## Critical Issues (Must Fix)\n\n1. **[Security]:** Token comparison leaks its timing (F3)\n   - **File:** src/auth/token.rs:41-47\n   - **Problem:** The token is compared byte by byte.\n   - **Impact:** An attacker can measure it.\n   - **Fix:** Compare in constant time.\n\n## Important Issues (Should Fix)\n\nNone.\n\n## Minor Issues (Nice to Have)\n\nNone.\n\n## Summary\n\n- **Total findings:** 1\n- **Critical:** 1\n- **Important:** 0\n- **Minor:** 0\n- **Recommendation:** Request changes\n";
-    assert_eq!(text, wanted);
+    let text = write_findings_document(&HEAD, &entries);
+    let expected = "# Story 2.1 Code Review Findings - Round 2\n\n**Reviewer:** Agent (Fresh Context)\n**Date:** 2026-01-02 03:04\n**Branch:** story-2-1\n\n## Critical Issues (Must Fix)\n\n1. **[Security]:** Token comparison leaks its timing (F3)\n   - **File:** src/auth/token.rs:41-47\n   - **Problem:** The token is compared byte by byte.\n   - **Impact:** An attacker can measure it.\n   - **Fix:** Compare in constant time.\n\n## Important Issues (Should Fix)\n\nNone.\n\n## Minor Issues (Nice to Have)\n\nNone.\n\n## Summary\n\n- **Total findings:** 1\n- **Critical:** 1\n- **Important:** 0\n- **Minor:** 0\n- **Recommendation:** Request changes\n";
+    assert_eq!(text, expected);
 }
 
 #[test]
 fn the_findings_document_is_read_back_whole() {
     let findings = some();
-    let review = read(&document(&HEAD, &written(&findings)));
+    let review = read(&write_findings_document(&HEAD, &written(&findings)));
     assert_eq!(all_facts(&review.findings), all_facts(&findings));
     assert_eq!(review.claim, ReviewClaim::ChangesRequested);
 }
@@ -151,7 +151,7 @@ fn the_checklist_is_read_back() {
             .findings
             .iter()
             .zip(&findings)
-            .all(|(got, wanted)| got.title.starts_with(&wanted.title))
+            .all(|(actual, expected)| actual.title.starts_with(&expected.title))
     );
 }
 
@@ -262,7 +262,7 @@ fn rdjson_and_rdjsonl_are_read_back() {
     };
     let whole = read(&rdjson("countersign", &entries).to_string());
     assert_eq!(core(&whole.findings), core(&findings));
-    let wanted: Vec<_> = findings
+    let expected: Vec<_> = findings
         .iter()
         .map(|finding| {
             (
@@ -273,7 +273,7 @@ fn rdjson_and_rdjsonl_are_read_back() {
             )
         })
         .collect();
-    assert_eq!(parts(&whole), wanted);
+    assert_eq!(parts(&whole), expected);
     assert_eq!(core(&read(&rdjsonl(&entries)).findings), core(&findings));
 }
 
@@ -308,7 +308,9 @@ fn feedback_of_the_third_seed_is_read_back() {
             .findings
             .iter()
             .zip(&findings)
-            .all(|(got, wanted)| got.title == wanted.title && got.line == wanted.line)
+            .all(
+                |(actual, expected)| actual.title == expected.title && actual.line == expected.line
+            )
     );
 }
 
@@ -343,8 +345,8 @@ fn a_summary_is_updated_not_repeated() {
     let findings = some();
     let first = summary("countersign:t-1", "Review", 1, &written(&findings));
     let second = summary("countersign:t-1", "Review", 2, &written(&findings[..1]));
-    let body = update("Text of the author.", "countersign:t-1", &first);
-    let body = update(&body, "countersign:t-1", &second);
+    let body = replace_summary("Text of the author.", "countersign:t-1", &first);
+    let body = replace_summary(&body, "countersign:t-1", &second);
     assert_eq!(body.matches("<!-- countersign:t-1 -->").count(), 1);
     assert!(
         body.starts_with("Text of the author.")
@@ -355,7 +357,7 @@ fn a_summary_is_updated_not_repeated() {
 
 #[test]
 fn text_for_a_forge_calls_nobody_and_closes_nothing() {
-    let text = safe(
+    let text = escape_for_forge(
         "Hi @alice, fixes #12 and owner/repo#3, closes https://x.test/o/r/issues/4, see GH-5 <img src=x> `@Inject Vec<T>`",
     );
     assert!(
@@ -398,14 +400,14 @@ fn revision_instructions_have_the_second_seeds_parts() {
 #[test]
 fn a_confidence_survives_the_forms_that_have_a_field_for_it() {
     for percent in [0, 1, 30, 60, 100] {
-        let sure = Finding {
+        let finding = Finding {
             confidence: Some(percent),
             problem: Some("It is wrong.".to_owned()),
             file: Some("src/a.rs".to_owned()),
             line: Some(3),
             ..Finding::new("The lock leaks on long input", Severity::High.into())
         };
-        let entries = [FindingEntry::from(&sure)];
+        let entries = [FindingEntry::from(&finding)];
         let head = DocumentHeader {
             story: "T-1",
             round: 1,
@@ -416,8 +418,8 @@ fn a_confidence_survives_the_forms_that_have_a_field_for_it() {
         };
         let texts = [
             sarif("countersign", "1", &entries).to_string(),
-            document(&head, &entries),
-            json!({"findings": [{"title": sure.title, "severity": "high",
+            write_findings_document(&head, &entries),
+            json!({"findings": [{"title": finding.title, "severity": "high",
                 "confidence": f64::from(percent) / 100.0}]})
             .to_string(),
         ];

@@ -1,4 +1,4 @@
-//! Checkstyle's and `JUnit`'s XML, which most build servers read.
+//! XML of Checkstyle and `JUnit`, which most build servers read.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::severity::Severity;
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// Writes a Checkstyle report: findings by file, in the order in which the files appear.
+/// Writes a Checkstyle report: findings by file, in the order in which the files first occur.
 pub fn checkstyle(entries: &[FindingEntry<'_>]) -> String {
     let mut files: Vec<&str> = Vec::new();
     for entry in entries {
@@ -21,10 +21,10 @@ pub fn checkstyle(entries: &[FindingEntry<'_>]) -> String {
     let mut out = format!("{DECLARATION}<checkstyle version=\"8.0\">\n");
     for file in files {
         let _ = writeln!(out, "  <file name=\"{}\">", escaped(file));
-        let here = entries
+        let in_file = entries
             .iter()
             .filter(|entry| entry.finding.file.as_deref().unwrap_or_default() == file);
-        for entry in here {
+        for entry in in_file {
             write_error(&mut out, entry.finding);
         }
         out.push_str("  </file>\n");
@@ -52,8 +52,8 @@ fn write_error(out: &mut String, finding: &Finding) {
     );
 }
 
-/// Writes a `JUnit` report: a test case for each finding. What must be fixed fails, the rest is
-/// skipped, so that a build server is red exactly where a fix is asked for.
+/// Writes a `JUnit` report with a test case for each finding. Must-fix findings fail and the others
+/// are skipped, so that a build is red exactly if a fix is required.
 pub fn junit(suite: &str, entries: &[FindingEntry<'_>]) -> String {
     let failures = entries
         .iter()
@@ -68,7 +68,7 @@ pub fn junit(suite: &str, entries: &[FindingEntry<'_>]) -> String {
     for entry in entries {
         write_case(&mut out, &name, entry.finding);
     }
-    // Some servers call a report without a test broken.
+    // Some servers treat a report without a test as broken.
     if entries.is_empty() {
         let _ = writeln!(out, "    <testcase classname=\"{name}\" name=\"review\"/>");
     }
@@ -101,8 +101,7 @@ fn write_case(out: &mut String, suite: &str, finding: &Finding) {
     );
 }
 
-/// Text for an attribute or an element: XML's own marks and line ends escaped, characters that XML
-/// cannot hold left out.
+/// Escapes text for an attribute or an element; leaves out characters that XML cannot hold.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {

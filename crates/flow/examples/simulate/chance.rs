@@ -1,11 +1,12 @@
-//! Chance that can be repeated: the same seed and the same question give the same answer.
+//! Repeatable randomness: the same seed and the same key give the same numbers.
 
-/// `SplitMix64`, which is small, good enough and needs nobody.
+/// A `SplitMix64` generator: small, good enough, and without a dependency.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// A stream of its own for each question, so that one way's extra draws do not move another's.
+    /// Returns a stream of its own for each key, so that extra draws of one way do not shift
+    /// another's.
     pub fn of(seed: u64, words: &[u64]) -> Self {
         let mut chance = Self(seed);
         for word in words {
@@ -22,23 +23,23 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// True in `per_mille` of 1000 cases.
+    /// Returns true in `per_mille` of 1000 cases.
     pub fn hits(&mut self, per_mille: u64) -> bool {
         self.next() % 1000 < per_mille
     }
 
-    /// 0 to `most`, each as likely.
+    /// Returns 0 to `most`, each with the same probability.
     pub fn up_to(&mut self, most: u64) -> u64 {
         self.next() % (most + 1)
     }
 
-    /// How many of a few independent chances come true: a small count with mean `per_mille` / 1000.
+    /// Returns a small count with the mean `per_mille` / 1000: the hits of a few independent draws.
     pub fn count(&mut self, per_mille: u64) -> u64 {
         const TRIES: u64 = 8;
         (0..TRIES).filter(|_| self.hits(per_mille / TRIES)).count() as u64
     }
 
-    /// Made-up words: two of them have hardly anything in common.
+    /// Returns invented words. Two of them have hardly anything in common.
     pub fn words(&mut self, count: u64) -> String {
         let words: Vec<String> = (0..count).map(|_| self.word()).collect();
         words.join(" ")

@@ -1,16 +1,17 @@
-//! Plays scripted worlds through the real `flow` and prints what each way to run the loop comes to.
+//! Simulates worlds with the real `flow`, and prints the results of each way to run the loop.
 //!
 //! ```text
 //! cargo run --release -p countersign-flow --example simulate -- [TICKETS] [SEED…]
 //! ```
 //!
-//! With several seeds each row is the mean over them, with the least and the most beside it.
+//! With several seeds each row is the mean over them, followed by the minimum and the maximum.
 //!
-//! A world is a builder that repairs a share of what it is told and breaks a little, reviewers
-//! with a recall, a rate of false alarms and a mood, a verifier that errs too, and a person who
-//! settles what is escalated. All ways meet the same tickets. Ways that trust where ours proves are
-//! played by the same `advance` with its gates off and a verifier that costs nothing and nods.
-#![expect(clippy::print_stdout, reason = "printing the table is what it is for")]
+//! A world has a builder that repairs a share of the reported defects and breaks a little,
+//! reviewers with a recall, a rate of false alarms and a strictness, a verifier that also makes
+//! mistakes, and a person who settles escalations. All ways get the same tickets. Ways without
+//! verification use the same `advance` with its gates off and a free verifier that calls everything
+//! fixed.
+#![expect(clippy::print_stdout, reason = "its purpose is to print the table")]
 
 mod chance;
 mod play;

@@ -1,4 +1,4 @@
-//! One ticket's life in a world, every step decided by `flow::advance`.
+//! Simulates one ticket in a world. `flow::advance` decides every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,43 +7,44 @@ use flow::event::{AnswerOutcome, Choice, FindingReport, Lease, ReportedOutcome, 
 use flow::ledger::LedgerEntry;
 use flow::ticket::{CheckOutcome, CheckResult, Reason, Spec, Submission};
 use flow::{
-    Actor, Event, EventKind, Role, Stage, Task, Ticket, TicketId, Time, Usage, advance, open,
+    Actor, Event, EventKind, Role, Stage, Task, Ticket, TicketId, Time, Usage, advance, open_ticket,
 };
 
 use crate::chance::Chance;
 use crate::way::{End, Way};
 use crate::world::{BUILD_COST, REVIEW_COST, REWORK_COST, VERIFY_COST, World};
 
-/// No life takes more steps; one that would is a fault of the simulator.
+/// Most steps of one ticket. Reaching it is a bug of the simulator.
 const STEPS_MAX: u32 = 5_000;
 
-/// A change of some size, as those are that loops are run for.
+/// Size of the change, typical of those that such loops are used for.
 const LINES: u32 = 200;
 
-/// Defects differ by so much, up and down, in how likely they are seen.
+/// Largest difference of one defect's detection rate from the reviewer's recall, up and down.
 const RECALL_SPREAD: u64 = 250;
 
-/// What came of one ticket.
+/// Result of one ticket.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     pub landed: bool,
-    /// True must-fix defects in what landed.
+    /// True must-fix defects left in the change at the end.
     pub open_defects: usize,
     pub rounds: usize,
     pub builds: u32,
     pub cost: u64,
-    /// Persons were asked so often.
+    /// Number of times a person was asked.
     pub escalations: u32,
 }
 
-/// Something that is, or is said to be, wrong with the code.
+/// A real or alleged flaw of the code.
 #[derive(Clone, Debug)]
 struct Flaw {
     finding: Finding,
-    /// A true must-fix defect, rather than a false alarm or a small thing.
+    /// It is a true must-fix defect, not a false alarm or a minor flaw.
     real: bool,
     present: bool,
-    /// How likely a reviewer sees it: the same for all, for what is hard is hard for everybody.
+    /// Rate at which a reviewer finds it. It is the same for all, because a hard defect is hard for
+    /// every reviewer.
     seen: u64,
 }
 
@@ -61,7 +62,7 @@ struct Play<'a> {
 }
 
 pub fn play(world: &World, way: &Way, seed: u64, number: u64) -> Life {
-    // The ticket and its first flaws are the same for every way; what comes after is its own.
+    // The ticket and its first flaws are the same for every way; later draws are independent.
     let mut first = Chance::of(seed, &[number, 1]);
     let names = Chance::of(seed, &[number, 2]);
     let (defects, nits) = (first.count(world.defects), first.count(world.nits));
@@ -110,7 +111,7 @@ fn begin(way: &Way) -> Option<Ticket> {
         expects: None,
         what,
     };
-    Some(open(&id, &event, &way.policy).ok()?.ticket)
+    Some(open_ticket(&id, &event, &way.policy).ok()?.ticket)
 }
 
 fn dollars(thousandths: u64) -> Usage {
@@ -121,7 +122,7 @@ fn dollars(thousandths: u64) -> Usage {
 }
 
 impl Play<'_> {
-    /// Goes on by one event; false where the life is over.
+    /// Takes the next step. Returns false at the end of the ticket.
     fn step(&mut self) -> bool {
         if self.ticket.stage.is_terminal() {
             return false;
@@ -214,9 +215,10 @@ impl Play<'_> {
         self.decide(by, what)
     }
 
-    /// The first time all of it, later what is asked for: some is repaired, some is broken.
+    /// Builds the whole change the first time. In a rework it repairs some of the requested defects
+    /// and breaks a few other things.
     fn build(&mut self, lease: Lease) -> EventKind {
-        let asked: Vec<(String, String)> = self
+        let requested: Vec<(String, String)> = self
             .ticket
             .ledger
             .entries
@@ -225,7 +227,7 @@ impl Play<'_> {
             .map(|entry| (entry.id.clone(), entry.finding.title.clone()))
             .collect();
         let (mut reports, builder) = (Vec::new(), self.world.builder);
-        for (id, title) in asked {
+        for (id, title) in requested {
             let real = self.flaws.get(&title).is_some_and(|flaw| flaw.real);
             let present = self.flaws.get(&title).is_some_and(|flaw| flaw.present);
             let small = self
@@ -271,7 +273,7 @@ impl Play<'_> {
         }
     }
 
-    /// What the rework brief asks the builder to do.
+    /// Whether the rework brief asks the builder to fix the finding.
     fn asks(&self, entry: &LedgerEntry) -> bool {
         entry.is_must_fix(&self.way.policy)
     }
@@ -298,35 +300,35 @@ impl Play<'_> {
     fn review(&mut self) -> Review {
         let reviewer = self.world.reviewer;
         let titles: Vec<String> = self.flaws.keys().cloned().collect();
-        let mut seen = Vec::new();
+        let mut findings = Vec::new();
         for title in titles {
             let Some(flaw) = self.flaws.get(&title) else {
                 continue;
             };
             let small = flaw.finding.rating.severity == Severity::Low;
-            let (there, likely) = (flaw.present && (flaw.real || small), flaw.seen);
+            let (exists, rate) = (flaw.present && (flaw.real || small), flaw.seen);
             let finding = flaw.finding.clone();
-            if there && self.chance.hits(likely) {
-                seen.push(finding);
+            if exists && self.chance.hits(rate) {
+                findings.push(finding);
             }
         }
         for _ in 0..self.chance.count(reviewer.false_alarms) {
-            seen.push(self.flaw(Severity::High, false));
+            findings.push(self.flaw(Severity::High, false));
         }
         for _ in 0..self.chance.count(reviewer.fuss) {
-            seen.push(self.flaw(Severity::Low, false));
+            findings.push(self.flaw(Severity::Low, false));
         }
-        let grave = seen
+        let names_must_fix = findings
             .iter()
             .any(|finding| finding.rating.severity == Severity::High);
         let rejects = if self.way.zero {
-            !seen.is_empty()
-        } else if grave {
+            !findings.is_empty()
+        } else if names_must_fix {
             !self.chance.hits(reviewer.soft)
         } else {
-            !seen.is_empty() && self.chance.hits(reviewer.stern)
+            !findings.is_empty() && self.chance.hits(reviewer.stern)
         };
-        plain_review(rejects, seen)
+        plain_review(rejects, findings)
     }
 
     fn verify(&mut self, id: &str) -> VerifierAnswer {
@@ -387,13 +389,14 @@ impl Play<'_> {
             End::Land | End::GoOn(_) => accept,
         };
         let why = "as this way has it".to_owned();
-        // Who built part of it cannot accept it.
+        // The person who took over built part of it, and an author cannot accept the change.
         let by = Actor::new("another person", Role::Human);
         self.decide(by, EventKind::Settled { choice, why })
     }
 
     fn another_round(&self) -> Choice {
-        let reason = self.ticket.escalation.as_ref().map(|found| &found.reason);
+        let escalation = self.ticket.escalation.as_ref();
+        let reason = escalation.map(|escalation| &escalation.reason);
         let used_up = matches!(reason, Some(Reason::RoundsUsedUp { .. }));
         if used_up || self.ticket.counts.verdicts >= flow::policy::ROUNDS_HARD_CAP {
             Choice::Reset
@@ -411,7 +414,7 @@ impl Play<'_> {
         }
     }
 
-    /// Something new that is wrong, or is said to be.
+    /// Adds a new flaw, real or alleged.
     fn flaw(&mut self, severity: Severity, real: bool) -> Finding {
         let title = self.names.words(5);
         let finding = Finding {
@@ -470,7 +473,7 @@ fn plain_review(rejects: bool, findings: Vec<Finding>) -> Review {
     Review::new(claim, findings)
 }
 
-/// Over many tickets.
+/// Sums over many tickets.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     tickets: u64,
@@ -507,7 +510,7 @@ impl Sums {
     }
 }
 
-/// One line of the table; over several seeds the mean, and the least and the most.
+/// Formats one line of the table: the mean over all seeds, with the minimum and the maximum.
 pub fn row(name: &str, seeds: &[Sums]) -> String {
     let percent = |n: u64| format!("{}.{} %", n / 10, n % 10);
     let plain = |n: u64| format!("{}.{:02}", n / 100, n % 100);

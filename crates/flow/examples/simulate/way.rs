@@ -1,33 +1,34 @@
-//! Ways to run the loop: ours, and those that one meets elsewhere.
+//! Ways to run the loop: ours, and common ones of other tools.
 
 use findings::Severity;
 use flow::Policy;
 use flow::policy::{Gates, MinorOnly, VerifyNewFindings, Votes};
 
-/// A policy, and what those around it do where the policy alone does not say.
+/// A policy, and the behaviour around it that a policy does not cover.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub name: &'static str,
     pub policy: Policy,
-    /// Silence is taken for a repair: the verifier nods, and costs nothing.
+    /// The verifier calls everything fixed and costs nothing, as in loops without verification.
     pub nods: bool,
-    /// A reviewer asks for changes as long as it has anything to say.
+    /// A reviewer asks for changes as long as it has any finding.
     pub zero: bool,
-    /// What an escalation comes to.
+    /// Outcome of an escalation.
     pub end: End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A person takes over, repairs what they see, and puts it forward; the second time they accept.
+    /// A person takes over, repairs the defects they find and resubmits. The second time they
+    /// accept.
     Person,
-    /// It lands as it is.
+    /// The change lands as it is.
     Land,
-    /// The loop goes on, up to so many rounds; then it lands.
+    /// The loop continues up to this many rounds; then the change lands.
     GoOn(u32),
 }
 
-/// Loops that have no bound of their own are ended here; 27 rounds have been seen in the wild.
+/// Limit for loops without one of their own. 27 rounds were observed in practice.
 const ROUNDS_WITHOUT_BOUND: u32 = 25;
 
 impl Way {
@@ -42,7 +43,7 @@ impl Way {
         ]
     }
 
-    /// The default policy, with a verifier at hand.
+    /// Returns the default policy, with a verifier.
     fn ours(name: &'static str) -> Self {
         let policy = Policy {
             verify: VerifyNewFindings::MustFix,
@@ -88,7 +89,8 @@ impl Way {
         Self::trusting("stop at the first approve", End::GoOn(ROUNDS_WITHOUT_BOUND))
     }
 
-    /// Nobody's word ends it early: one vote more is wanted than there are seats.
+    /// Always runs three rounds: it requires one vote more than there are seats, so that no
+    /// approval ends it early.
     fn three_rounds() -> Self {
         let mut way = Self::trusting("fixed three rounds", End::Land);
         way.policy.max_rounds = 3;

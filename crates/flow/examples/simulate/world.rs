@@ -1,12 +1,13 @@
-//! What is true in a world, and how well those in it see and do. All rates are per mille.
+//! Worlds to simulate: defect rates, and the skills of builder, reviewer, verifier and person. All
+//! rates are per mille.
 
-/// How the people and programs of a world are.
+/// Rates of one simulated world.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     pub name: &'static str,
-    /// True must-fix defects in the first submission, on the average.
+    /// Mean number of true must-fix defects in the first submission.
     pub defects: u64,
-    /// Small things in it.
+    /// Mean number of minor flaws in the first submission.
     pub nits: u64,
     pub builder: Builder,
     pub reviewer: Reviewer,
@@ -16,45 +17,45 @@ pub struct World {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Builder {
-    /// A defect that it is told of is really repaired.
+    /// Rate at which a reported defect is really repaired.
     pub repairs: u64,
-    /// A repair breaks something else.
+    /// Rate at which a repair breaks something else.
     pub breaks: u64,
-    /// A false alarm is disputed, rather than worked around.
+    /// Rate at which a false alarm is disputed, rather than worked around.
     pub disputes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Reviewer {
-    /// A defect that is there is seen.
+    /// Rate at which an existing defect is found.
     pub recall: u64,
-    /// Must-fix findings without a defect, in each review.
+    /// Must-fix findings without a defect, per review.
     pub false_alarms: u64,
-    /// Small things that are made up, in each review.
+    /// Invented minor findings, per review.
     pub fuss: u64,
-    /// Approves although it lists what must be fixed. In real reviews: 8 of 40 approvals.
+    /// Rate of approvals that list a must-fix finding. In real reviews: 8 of 40 approvals.
     pub soft: u64,
-    /// Asks for changes though it names small things only, or nothing.
+    /// Rate of refusals that name only minor findings, or none.
     pub stern: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Verifier {
-    /// Calls a defect that is there fixed or none.
+    /// Rate at which an existing defect is called fixed or refuted.
     pub misses: u64,
-    /// Calls a false alarm none.
+    /// Rate at which a false alarm is refuted.
     pub refutes: u64,
-    /// Sees that a repaired defect is gone.
+    /// Rate at which a repaired defect is recognised as fixed.
     pub clears: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
-    /// Sees and repairs a defect, having taken the ticket over.
+    /// Rate at which a person who took over finds and repairs a defect.
     pub recall: u64,
 }
 
-/// What things cost, in thousandths of a dollar.
+/// Cost of the first build, in thousandths of a dollar like those below.
 pub const BUILD_COST: u64 = 1_000;
 pub const REWORK_COST: u64 = 600;
 pub const REVIEW_COST: u64 = 300;

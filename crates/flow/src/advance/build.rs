@@ -1,43 +1,43 @@
-//! From the builder's submission to the checks' word on it.
+//! Transitions from the builder's submission to the results of its checks.
 
 use std::collections::BTreeSet;
 
 use super::Refused;
-use super::draft::Transition;
 use super::panel::ReviewReuse;
+use super::transition::Transition;
 use crate::event::{FindingReport, Lease};
 use crate::job::Task;
 use crate::policy::{ProtectedChange, RedOnBase};
 use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, ReworkReason, Stage, Submission};
 
-/// How often a builder is told of a forbidden path before a person is asked.
+/// Reworks for forbidden paths before a person is asked.
 const FORBIDDEN_REWORKS_MAX: u32 = 1;
-/// Paths named in one sentence.
+/// Most paths named in one sentence.
 const FORBIDDEN_SHOWN_MAX: usize = 5;
 
 impl Transition<'_> {
-    pub(super) fn submitted(
+    pub(super) fn on_submitted(
         &mut self,
         lease: Lease,
         submission: &Submission,
         reports: &[FindingReport],
         session: Option<&str>,
     ) -> Result<(), Refused> {
-        self.sign_as_stand_in(lease);
-        self.finish(lease.serial);
+        self.record_fallback_author(lease);
+        self.finish_job(lease.serial);
         self.ticket.assigned.session = session.map(str::to_owned);
-        self.put_forward(submission)?;
-        self.sign_as_author();
+        self.set_submission(submission)?;
+        self.record_author();
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
         for report in reports {
-            self.ticket.ledger.hear_builder(round, &by, report);
+            self.ticket.ledger.apply_builder_report(round, &by, report);
         }
         self.order_check();
         Ok(())
     }
 
-    /// A commit takes the place of the one before; whatever was approved no longer is.
-    pub(super) fn put_forward(&mut self, submission: &Submission) -> Result<(), Refused> {
+    /// Replaces the current submission. This voids an approval.
+    pub(super) fn set_submission(&mut self, submission: &Submission) -> Result<(), Refused> {
         if submission.commit.is_empty() || submission.files.is_empty() {
             return Err(Refused::EmptyChange);
         }
@@ -45,7 +45,7 @@ impl Transition<'_> {
             return Err(Refused::NotExact);
         }
         self.void_approval();
-        self.ticket.ledger.follow(&submission.moved);
+        self.ticket.ledger.move_lines(&submission.moved);
         self.ticket
             .authors
             .extend(submission.authors.iter().cloned());
@@ -55,18 +55,19 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Whoever puts a commit forward answers for it, whatever name the commit bears.
-    pub(super) fn sign_as_author(&mut self) {
+    /// Records the submitter as an author, whatever name the commit has.
+    pub(super) fn record_author(&mut self) {
         self.ticket.authors.insert(self.event.by.principal.clone());
         let family = self.event.by.family.clone();
         self.ticket.families.extend(family);
         self.ticket.builders.extend(self.event.by.written.clone());
     }
 
-    /// Who builds in another's place is nobody's judge here, in whichever role it is named.
-    fn sign_as_stand_in(&mut self, lease: Lease) {
-        let stands_in = self.job_mut(lease.serial).is_some_and(|job| job.stand_in);
-        let name = self.event.by.written.clone().filter(|_| stands_in);
+    /// Records a fallback builder as an author by its configured name, so that it judges nothing
+    /// here in any role.
+    fn record_fallback_author(&mut self, lease: Lease) {
+        let is_fallback = self.job_mut(lease.serial).is_some_and(|job| job.stand_in);
+        let name = self.event.by.written.clone().filter(|_| is_fallback);
         self.ticket.authors.extend(name);
     }
 
@@ -83,27 +84,27 @@ impl Transition<'_> {
         let (commit, protected) = (submission.commit.clone(), &submission.protected);
         if self.policy.protected_change == ProtectedChange::Forbid && !protected.is_empty() {
             if submission.edition == 0 {
-                let results = vec![forbidden(protected)];
-                return self.send_back_red(results);
+                let results = vec![forbidden_paths_as_check(protected)];
+                return self.rework_red_checks(results);
             }
             let paths: BTreeSet<String> = protected.iter().cloned().collect();
             let (paths, base) = (paths.into_iter().collect(), submission.base.clone());
-            return self.send_back_forbidden(paths, base);
+            return self.rework_forbidden_paths(paths, base);
         }
         self.ticket.stage = Stage::Checking;
-        self.order(Task::Check { commit }, None);
+        self.order_job(Task::Check { commit }, None);
     }
 
-    /// The commit that stands at present.
-    pub(super) fn commit(&self) -> Option<String> {
+    /// Commit of the current submission.
+    pub(super) fn current_commit(&self) -> Option<String> {
         self.ticket
             .submission
             .as_ref()
             .map(|submission| submission.commit.clone())
     }
 
-    pub(super) fn must_be_current(&self, given: &str) -> Result<(), Refused> {
-        let current = self.commit().unwrap_or_default();
+    pub(super) fn ensure_current_commit(&self, given: &str) -> Result<(), Refused> {
+        let current = self.current_commit().unwrap_or_default();
         if given == current {
             return Ok(());
         }
@@ -113,39 +114,39 @@ impl Transition<'_> {
         })
     }
 
-    pub(super) fn checked(
+    pub(super) fn on_checked(
         &mut self,
         lease: Lease,
         commit: &str,
         results: &[CheckResult],
     ) -> Result<(), Refused> {
-        self.must_be_current(commit)?;
-        self.finish(lease.serial);
+        self.ensure_current_commit(commit)?;
+        self.finish_job(lease.serial);
         self.ticket.checks = Some(Checks {
             commit: commit.to_owned(),
             results: results.to_vec(),
         });
         if !self.policy.gates.checks_green {
-            self.go_to_review(ReviewReuse::Same);
+            self.go_to_review(ReviewReuse::Allowed);
             return Ok(());
         }
-        let red = with_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
-        let red_on_base = with_outcome(results, &[CheckOutcome::RedOnBase]);
+        let red = filter_by_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
+        let red_on_base = filter_by_outcome(results, &[CheckOutcome::RedOnBase]);
         if !red.is_empty() {
-            self.send_back_red(red);
+            self.rework_red_checks(red);
         } else if !red_on_base.is_empty() && self.policy.red_on_base == RedOnBase::Escalate {
             let checks: Vec<String> = red_on_base.into_iter().map(|result| result.name).collect();
             let evidence = format!("red before the change as well: {}", checks.join(", "));
             self.escalate(Reason::RedOnBase { checks }, Stage::Checking, &evidence);
         } else {
-            self.go_to_review(ReviewReuse::Same);
+            self.go_to_review(ReviewReuse::Allowed);
         }
         Ok(())
     }
 
-    /// A forbidden path is named to the builder once; the second time a person decides. No check and
-    /// no reviewer is paid for such a commit.
-    fn send_back_forbidden(&mut self, paths: Vec<String>, base: String) {
+    /// Sends a change of forbidden paths back to the builder once; the second time a person
+    /// decides. No check and no review runs on such a commit.
+    fn rework_forbidden_paths(&mut self, paths: Vec<String>, base: String) {
         self.ticket.counts.forbidden += 1;
         let again = self.ticket.counts.forbidden > FORBIDDEN_REWORKS_MAX;
         let setback = ReworkReason::ForbiddenPaths {
@@ -153,16 +154,16 @@ impl Transition<'_> {
             base,
         };
         if again {
-            let evidence = forbidden_sentence(&paths);
+            let evidence = describe_forbidden_paths(&paths);
             self.ticket.setback = Some(setback);
             self.escalate(Reason::ForbiddenPaths { paths }, Stage::Rework, &evidence);
             return;
         }
-        self.rework(setback);
+        self.start_rework(setback);
     }
 
-    /// Red checks cost no round, but they have a bound of their own.
-    fn send_back_red(&mut self, results: Vec<CheckResult>) {
+    /// Sends red checks back to the builder. They cost no round, but have a limit of their own.
+    fn rework_red_checks(&mut self, results: Vec<CheckResult>) {
         self.ticket.counts.red_checks += 1;
         let times = self.ticket.counts.red_checks;
         if times > self.policy.limits.red_checks_max {
@@ -178,12 +179,12 @@ impl Transition<'_> {
             );
             return;
         }
-        self.rework(ReworkReason::RedChecks { results });
+        self.start_rework(ReworkReason::RedChecks { results });
     }
 }
 
-/// `It changes ci.yml and 2 more paths, which are forbidden to change.`
-pub fn forbidden_sentence(paths: &[String]) -> String {
+/// Names the forbidden paths of a change, the first few of them.
+pub fn describe_forbidden_paths(paths: &[String]) -> String {
     let shown: Vec<String> = paths
         .iter()
         .take(FORBIDDEN_SHOWN_MAX)
@@ -201,7 +202,7 @@ pub fn forbidden_sentence(paths: &[String]) -> String {
     )
 }
 
-fn with_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<CheckResult> {
+fn filter_by_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<CheckResult> {
     results
         .iter()
         .filter(|result| outcomes.contains(&result.outcome))
@@ -209,8 +210,8 @@ fn with_outcome(results: &[CheckResult], outcomes: &[CheckOutcome]) -> Vec<Check
         .collect()
 }
 
-/// Submissions of the first edition told a forbidden path as a red check.
-fn forbidden(paths: &[String]) -> CheckResult {
+/// Returns a forbidden path as a red check, as submissions of edition 0 are judged.
+fn forbidden_paths_as_check(paths: &[String]) -> CheckResult {
     let unique: BTreeSet<&String> = paths.iter().collect();
     let list = unique
         .into_iter()

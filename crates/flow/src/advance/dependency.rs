@@ -1,26 +1,28 @@
-//! Dependencies: all must be met. One that cannot be met blocks, visibly, and so on down the line.
+//! Dependencies of a ticket. All must be met before it starts. One that cannot be met blocks the
+//! ticket and, through it, the tickets that depend on it.
 
 use std::collections::BTreeSet;
 
 use super::Refused;
-use super::draft::Transition;
+use super::transition::Transition;
 use crate::job::DependencyUpdate;
 use crate::ticket::{BlockedReason, Reason, Stage, TicketId};
 
 impl Transition<'_> {
-    /// Takes stock of all dependencies and puts a new ticket where it belongs.
-    pub(super) fn arrange_dependencies(
+    /// Records the dependencies of a new ticket, and starts, holds or blocks it.
+    pub(super) fn init_dependencies(
         &mut self,
         depends_on: &BTreeSet<TicketId>,
         met: &BTreeSet<TicketId>,
         failed: &[(TicketId, String)],
     ) {
-        self.take_stock(depends_on, met, failed);
+        self.record_dependencies(depends_on, met, failed);
         self.wait_or_start();
     }
 
-    /// What has failed is not met, whatever was said of it before.
-    fn take_stock(
+    /// Records which dependencies are failed or not met. A failed one is not met, even if it is in
+    /// `met`.
+    fn record_dependencies(
         &mut self,
         depends_on: &BTreeSet<TicketId>,
         met: &BTreeSet<TicketId>,
@@ -53,19 +55,19 @@ impl Transition<'_> {
         }
     }
 
-    pub(super) fn dependency_met(&mut self, dependency: &TicketId) -> Result<(), Refused> {
-        self.must_wait_for_others()?;
+    pub(super) fn on_dependency_met(&mut self, dependency: &TicketId) -> Result<(), Refused> {
+        self.ensure_waiting_for_dependencies()?;
         if !self.ticket.waits_for.remove(dependency) {
             return Err(Refused::NotADependency {
                 ticket: dependency.clone(),
             });
         }
         self.ticket.broken.remove(dependency);
-        self.wait_or_start_and_tell();
+        self.wait_or_start_and_notify();
         Ok(())
     }
 
-    pub(super) fn dependency_failed(
+    pub(super) fn on_dependency_failed(
         &mut self,
         dependency: &TicketId,
         why: &str,
@@ -79,11 +81,11 @@ impl Transition<'_> {
             .broken
             .insert(dependency.clone(), why.to_owned());
         match self.ticket.stage {
-            Stage::Pending | Stage::Blocked if self.must_wait_for_others().is_ok() => {
+            Stage::Pending | Stage::Blocked if self.ensure_waiting_for_dependencies().is_ok() => {
                 self.ticket.waits_for.insert(dependency.clone());
-                self.wait_or_start_and_tell();
+                self.wait_or_start_and_notify();
             }
-            // Already waiting for a person; the reason is on record now.
+            // The ticket already waits for a person; the reason is recorded now.
             Stage::Pending | Stage::Blocked | Stage::Escalated => {}
             Stage::Queued
             | Stage::Building
@@ -102,25 +104,25 @@ impl Transition<'_> {
         Ok(())
     }
 
-    pub(super) fn dependency_repaired(&mut self, dependency: &TicketId) -> Result<(), Refused> {
-        self.must_wait_for_others()?;
+    pub(super) fn on_dependency_repaired(&mut self, dependency: &TicketId) -> Result<(), Refused> {
+        self.ensure_waiting_for_dependencies()?;
         if self.ticket.broken.remove(dependency).is_none() {
             return Err(Refused::NotADependency {
                 ticket: dependency.clone(),
             });
         }
-        self.wait_or_start_and_tell();
+        self.wait_or_start_and_notify();
         Ok(())
     }
 
-    pub(super) fn dependencies_set(
+    pub(super) fn on_dependencies_set(
         &mut self,
         depends_on: &BTreeSet<TicketId>,
         met: &BTreeSet<TicketId>,
         failed: &[(TicketId, String)],
         why: &str,
     ) -> Result<(), Refused> {
-        self.must_wait_for_others()?;
+        self.ensure_waiting_for_dependencies()?;
         if depends_on.contains(&self.ticket.id) {
             return Err(Refused::DependsOnItself);
         }
@@ -128,20 +130,21 @@ impl Transition<'_> {
             return Err(Refused::NoReason);
         }
         self.ticket.spec.depends_on.clone_from(depends_on);
-        self.take_stock(depends_on, met, failed);
-        self.wait_or_start_and_tell();
+        self.record_dependencies(depends_on, met, failed);
+        self.wait_or_start_and_notify();
         Ok(())
     }
 
-    /// Those behind a ticket hear when it gets stuck, and when it comes free.
-    fn wait_or_start_and_tell(&mut self) {
+    /// Starts, holds or blocks the ticket, and notifies its dependents if it became blocked or
+    /// unblocked.
+    fn wait_or_start_and_notify(&mut self) {
         let was_blocked = self.ticket.stage == Stage::Blocked;
         self.wait_or_start();
         match (was_blocked, self.ticket.stage == Stage::Blocked) {
-            (true, false) => self.tell(DependencyUpdate::Repaired),
+            (true, false) => self.notify_dependents(DependencyUpdate::Repaired),
             (false, true) => {
                 let why: Vec<&str> = self.ticket.broken.values().map(String::as_str).collect();
-                self.tell(DependencyUpdate::Failed {
+                self.notify_dependents(DependencyUpdate::Failed {
                     why: format!("{} is blocked: {}", self.ticket.id, why.join("; ")),
                 });
             }
@@ -149,8 +152,9 @@ impl Transition<'_> {
         }
     }
 
-    /// A ticket that a person has taken over is blocked too, but not by its dependencies.
-    fn must_wait_for_others(&self) -> Result<(), Refused> {
+    /// Refuses the event for a ticket that a person took over: it is blocked, but not by its
+    /// dependencies.
+    fn ensure_waiting_for_dependencies(&self) -> Result<(), Refused> {
         match self.ticket.blocked {
             Some(BlockedReason::TakenOver { .. }) => Err(Refused::NotNow {
                 event: self.event.what.name(),

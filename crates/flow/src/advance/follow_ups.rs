@@ -1,30 +1,33 @@
-//! A refusal with only minor findings under `minor_only = "ask"`: they are recorded as follow-ups,
-//! and the same reviewer is asked once whether it countersigns the commit all the same. A yes in
-//! form countersigns; anything else leaves the refusal as it was.
+//! Refusals with only minor findings under `minor_only = "ask"`. The findings are recorded as
+//! follow-ups, and the same reviewer is asked once whether it countersigns the commit after all. A
+//! well-formed yes countersigns; any other answer leaves the refusal as it was.
 
 use findings::{Review, ReviewClaim};
 
 use super::Refused;
-use super::draft::Transition;
 use super::review::names_must_fix;
+use super::transition::Transition;
 use crate::event::Lease;
 use crate::job::Task;
 use crate::ledger::LedgerEntry;
 use crate::policy::MinorOnly;
 use crate::ticket::{Refusal, Seat, Stage, Ticket};
-use crate::verdict::{keeps_refusal, verdict};
+use crate::verdict::{compute_verdict, upholds_refusal};
 
-/// The reviewer whose own answer this task waits for, where it is such a question.
-pub(super) fn reviewer_of<'a>(ticket: &'a Ticket, task: &Task) -> Option<&'a str> {
+/// Returns the reviewer that the task asks to countersign, if it is such a question.
+pub(super) fn reviewer_asked_to_countersign<'a>(
+    ticket: &'a Ticket,
+    task: &Task,
+) -> Option<&'a str> {
     let Task::Review { seat, .. } = task else {
         return None;
     };
-    let seat = ticket.seats.iter().find(|known| known.name == *seat)?;
+    let seat = ticket.seats.iter().find(|one| one.name == *seat)?;
     let answer = seat.answer.as_ref()?;
     seat.is_asked_to_countersign().then_some(&answer.reviewer)
 }
 
-/// The findings of a refusal that stand, where none of them must be fixed; else nothing.
+/// Returns the open findings of a refusal if none of them must be fixed, else nothing.
 pub fn minor_findings<'a>(
     ticket: &'a Ticket,
     seat: &Seat,
@@ -33,11 +36,11 @@ pub fn minor_findings<'a>(
     let Some(answer) = &seat.answer else {
         return Vec::new();
     };
-    let named = answer
+    let reported = answer
         .reported
         .iter()
         .filter_map(|id| ticket.ledger.get(id));
-    let open: Vec<&LedgerEntry> = named.filter(|entry| entry.status.is_open()).collect();
+    let open: Vec<&LedgerEntry> = reported.filter(|entry| entry.status.is_open()).collect();
     if open.iter().any(|entry| entry.is_must_fix(policy)) {
         return Vec::new();
     }
@@ -47,12 +50,12 @@ pub fn minor_findings<'a>(
 impl Transition<'_> {
     pub(super) fn is_asked_to_countersign(&self, seat: &str) -> bool {
         let mut seats = self.ticket.seats.iter();
-        seats.any(|known| known.name == seat && known.is_asked_to_countersign())
+        seats.any(|one| one.name == seat && one.is_asked_to_countersign())
     }
 
-    /// Records the source of a refusal, but only if its reviewer may be asked about it, so that the log
-    /// of a ticket under another policy replays to the same ticket.
-    pub(super) fn refusal(&self, serial: u32, review: &Review) -> Option<Refusal> {
+    /// Returns the source of a refusal, but only if its reviewer may be asked about it, so that the
+    /// log of a ticket under another policy replays to the same ticket.
+    pub(super) fn refusal_to_follow_up(&self, serial: u32, review: &Review) -> Option<Refusal> {
         let mut findings = review.findings.iter();
         let asks = self.policy.minor_only == MinorOnly::Ask
             || findings.any(|finding| self.policy.is_note(finding));
@@ -68,20 +71,21 @@ impl Transition<'_> {
         })
     }
 
-    /// Puts minor findings to those who refused over nothing else, where their yes would approve the
-    /// change. True where somebody is asked, or a person is because the money is used up.
-    pub(super) fn put_follow_ups(&mut self) -> bool {
-        let asked: Vec<String> = self.minor_refusals();
-        if asked.is_empty() || !self.would_be_approved_by(&asked) {
+    /// Asks reviewers that refused only over minor findings whether they countersign, if their yes
+    /// would approve the change. Returns true if a reviewer is asked, or a person because the
+    /// budget is used up.
+    pub(super) fn ask_about_follow_ups(&mut self) -> bool {
+        let refusing: Vec<String> = self.minor_refusals();
+        if refusing.is_empty() || !self.would_be_approved_by(&refusing) {
             return false;
         }
-        let Some(commit) = self.commit() else {
+        let Some(commit) = self.current_commit() else {
             return false;
         };
-        if !self.affords(Stage::Reviewing) {
+        if !self.check_budget(Stage::Reviewing) {
             return true;
         }
-        for name in asked {
+        for name in refusing {
             let mut seats = self.ticket.seats.iter_mut();
             let seat = seats.find(|seat| seat.name == name);
             let Some(refusal) = seat.and_then(|seat| seat.refusal.as_mut()) else {
@@ -94,12 +98,12 @@ impl Transition<'_> {
                 round: self.ticket.round,
                 seat: name,
             };
-            self.order(task, Some(agent));
+            self.order_job(task, Some(agent));
         }
         true
     }
 
-    /// The seats whose refusal rests on minor findings alone, and was not put to them yet.
+    /// Returns the seats that refused only over minor findings and were not asked yet.
     fn minor_refusals(&self) -> Vec<String> {
         let refuses = |seat: &&Seat| {
             let answer = seat.answer.as_ref();
@@ -107,17 +111,17 @@ impl Transition<'_> {
                 answer.is_some_and(|answer| answer.claim == ReviewClaim::ChangesRequested);
             let unasked = seat.refusal.as_ref().is_some_and(|refusal| !refusal.asked);
             let open = minor_findings(&self.ticket, seat, self.policy);
-            // Under another rule than "ask" a finding that is no note decides by itself.
+            // Unless `minor_only` is "ask", a finding that is not a note decides by itself.
             let asks = self.policy.minor_only == MinorOnly::Ask
-                || !open.iter().any(|entry| keeps_refusal(entry, self.policy));
+                || !open.iter().any(|entry| upholds_refusal(entry, self.policy));
             refused && unasked && asks && !open.is_empty()
         };
         let seats = self.ticket.seats.iter().filter(refuses);
         seats.map(|seat| seat.name.clone()).collect()
     }
 
-    /// The notes that refusals rest on, where nothing else holds the change up: its reviewers were
-    /// asked and did not countersign, and there is nothing that a builder has to fix.
+    /// Returns the notes behind the refusals, if nothing else blocks the change: its reviewers were
+    /// asked and did not countersign, and the builder has nothing to fix.
     pub(super) fn refused_over_notes(&self) -> Option<Vec<String>> {
         let mut notes = std::collections::BTreeSet::new();
         let mut refusing = Vec::new();
@@ -132,8 +136,8 @@ impl Transition<'_> {
                 refusing.push(seat.name.clone());
             }
         }
-        let decide = !notes.is_empty() && self.would_be_approved_by(&refusing);
-        decide.then(|| notes.into_iter().collect())
+        let only_notes = !notes.is_empty() && self.would_be_approved_by(&refusing);
+        only_notes.then(|| notes.into_iter().collect())
     }
 
     fn would_be_approved_by(&self, seats: &[String]) -> bool {
@@ -143,27 +147,28 @@ impl Transition<'_> {
                 answer.claim = ReviewClaim::Approved;
             }
         }
-        verdict(&ticket, self.policy).approved
+        compute_verdict(&ticket, self.policy).approved
     }
 
-    /// The reviewer answered. What it found now is kept whatever it says.
-    pub(super) fn answered_follow_ups(
+    /// Records the answer of a reviewer that was asked to countersign. Its new findings are kept
+    /// in any case.
+    pub(super) fn on_follow_ups_answered(
         &mut self,
         lease: Lease,
         seat: &str,
         review: &Review,
     ) -> Result<(), Refused> {
-        self.must_be_the_reviewer(seat)?;
-        self.finish(lease.serial);
+        self.ensure_same_reviewer(seat)?;
+        self.finish_job(lease.serial);
         let grave = names_must_fix(review, self.policy);
         let yes = review.claim == ReviewClaim::Approved && !grave;
-        let (reported, _) = self.take_in(review);
+        let (reported, _) = self.record_findings(review);
         if grave {
             self.ticket.verified_new = false;
         }
         let mut seats = self.ticket.seats.iter_mut();
         if let Some(answer) = seats
-            .find(|known| known.name == seat)
+            .find(|one| one.name == seat)
             .and_then(|seat| seat.answer.as_mut())
         {
             answer.reported.extend(reported);
@@ -180,23 +185,23 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// The question was left without an answer in form: the refusal stands.
-    pub(super) fn left_follow_ups(&mut self, lease: Lease, seat: &str, why: &str) {
-        self.finish(lease.serial);
+    /// Records that the reviewer gave no well-formed answer. Its refusal is upheld.
+    pub(super) fn on_follow_ups_unanswered(&mut self, lease: Lease, seat: &str, why: &str) {
+        self.finish_job(lease.serial);
         let mut seats = self.ticket.seats.iter_mut();
         if let Some(answer) = seats
-            .find(|known| known.name == seat)
+            .find(|one| one.name == seat)
             .and_then(|seat| seat.answer.as_mut())
         {
-            let remark = format!("asked whether it countersigns, it gave no answer in form: {why}");
+            let remark = format!("asked whether it countersigns, it gave no valid answer: {why}");
             answer.remarks.push(remark);
         }
         self.decide_when_complete();
     }
 
-    fn must_be_the_reviewer(&self, seat: &str) -> Result<(), Refused> {
+    fn ensure_same_reviewer(&self, seat: &str) -> Result<(), Refused> {
         let mut seats = self.ticket.seats.iter();
-        let seat = seats.find(|known| known.name == seat);
+        let seat = seats.find(|one| one.name == seat);
         let reviewer = seat.and_then(|seat| seat.answer.as_ref());
         match reviewer.map(|answer| &answer.reviewer) {
             Some(reviewer) if *reviewer != self.event.by.agent => Err(Refused::NotTheReviewer {

@@ -1,15 +1,16 @@
-//! Leases: a job's report counts only under the newest fencing token, from the one who holds it.
+//! Jobs and leases: a job's report counts only under the newest fencing token and from its holder.
+//! Failed jobs are retried, handed to a fallback agent or given up.
 
 use super::Refused;
-use super::draft::Transition;
-use super::stand_in::built_by;
+use super::fallback::built_by;
+use super::transition::Transition;
 use crate::event::{Event, EventKind, Failure, Lease, Role};
 use crate::job::{Effect, OpenJob, Task};
 use crate::policy::{OnExhausted, Policy};
 use crate::ticket::{Reason, Stage, Ticket, Time};
 
-/// The task that an event reports on.
-pub fn task<'a>(ticket: &'a Ticket, what: &EventKind) -> Option<&'a Task> {
+/// Returns the task that an event reports on.
+pub fn reported_task<'a>(ticket: &'a Ticket, what: &EventKind) -> Option<&'a Task> {
     let lease = what.lease()?;
     ticket
         .jobs
@@ -18,7 +19,7 @@ pub fn task<'a>(ticket: &'a Ticket, what: &EventKind) -> Option<&'a Task> {
         .map(|job| &job.task)
 }
 
-/// Asks whether the report's lease is the live one and fits the event.
+/// Checks that the report's lease is the live one, and that its job fits the event and the caller.
 pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused> {
     let Some(lease) = event.what.lease() else {
         return Ok(());
@@ -38,18 +39,18 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
         if lease.fence <= job.fence {
             return Err(stale);
         }
-        return may_take(ticket, job, event, policy);
+        return ensure_may_claim(ticket, job, event, policy);
     }
     let live = match job.holder {
         Some(_) => lease.fence == job.fence,
-        // A lease can be lost, or given back, before its start was reported: the token is newer
-        // then. An equal one has been given back already.
-        None => ends_a_try(&event.what) && lease.fence > job.fence,
+        // A lease can be lost or given back before its start was reported: its token is newer
+        // then. A lease with an equal token was already given back.
+        None => ends_attempt(&event.what) && lease.fence > job.fence,
     };
     if !live {
         return Err(stale);
     }
-    if !fits(&event.what, &job.task) {
+    if !event_fits_task(&event.what, &job.task) {
         let (task, event) = (job.task.word(), event.what.name());
         return Err(Refused::WrongJob {
             serial,
@@ -57,12 +58,12 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
             event,
         });
     }
-    must_be_its_commit(&event.what, &job.task)?;
-    held_by(job, event)
+    ensure_commit_of_job(&event.what, &job.task)?;
+    ensure_holder(job, event)
 }
 
-/// A judgement is about the commit that its job was made for.
-fn must_be_its_commit(what: &EventKind, task: &Task) -> Result<(), Refused> {
+/// Checks that a review or a verification is about the commit of its job.
+fn ensure_commit_of_job(what: &EventKind, task: &Task) -> Result<(), Refused> {
     let (EventKind::Reviewed { commit: given, .. } | EventKind::Verified { commit: given, .. }) =
         what
     else {
@@ -80,15 +81,20 @@ fn must_be_its_commit(what: &EventKind, task: &Task) -> Result<(), Refused> {
     })
 }
 
-fn ends_a_try(what: &EventKind) -> bool {
+fn ends_attempt(what: &EventKind) -> bool {
     matches!(
         what,
         EventKind::LeaseLost { .. } | EventKind::JobFailed { .. }
     )
 }
 
-/// Nobody takes a job from its holder, nor one that judges their own work.
-fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> Result<(), Refused> {
+/// Checks that the caller may start the job: it has no holder, and the caller may judge the change.
+fn ensure_may_claim(
+    ticket: &Ticket,
+    job: &OpenJob,
+    event: &Event,
+    policy: &Policy,
+) -> Result<(), Refused> {
     if let Some(holder) = &job.holder {
         return Err(not_holder(job, holder, event));
     }
@@ -98,7 +104,7 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> R
             principal: event.by.principal.clone(),
         });
     }
-    if let Some(reviewer) = super::follow_ups::reviewer_of(ticket, &job.task)
+    if let Some(reviewer) = super::follow_ups::reviewer_asked_to_countersign(ticket, &job.task)
         && event.by.agent != reviewer
     {
         return Err(Refused::NotTheReviewer {
@@ -107,15 +113,16 @@ fn may_take(ticket: &Ticket, job: &OpenJob, event: &Event, policy: &Policy) -> R
         });
     }
     if judges && policy.other_family && !is_linter(&job.task, policy) {
-        return must_be_of_another_family(ticket, event);
+        return ensure_other_family(ticket, event);
     }
     Ok(())
 }
 
-/// One program in two roles is a person's choice; it is never what a stand-in makes of it.
+/// Whether the caller's program built the change. A person may configure one program in two roles;
+/// a fallback must never cause that.
 fn has_built(ticket: &Ticket, job: &OpenJob, event: &Event) -> bool {
-    let written = event.by.written.as_ref();
-    written.is_some_and(|name| {
+    let configured = event.by.written.as_ref();
+    configured.is_some_and(|name| {
         ticket.authors.contains(name) || (job.stand_in && built_by(ticket, name))
     })
 }
@@ -128,7 +135,7 @@ fn is_linter(task: &Task, policy: &Policy) -> bool {
     seats.any(|spec| spec.name == *seat && spec.is_linter())
 }
 
-fn must_be_of_another_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
+fn ensure_other_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
     let agent = event.by.agent.clone();
     match &event.by.family {
         None => Err(Refused::UnknownFamily { agent }),
@@ -140,12 +147,12 @@ fn must_be_of_another_family(ticket: &Ticket, event: &Event) -> Result<(), Refus
     }
 }
 
-fn held_by(job: &OpenJob, event: &Event) -> Result<(), Refused> {
-    // The house may say that somebody else's run failed or ended without an answer.
-    let house_says = matches!(event.by.role, Role::Service | Role::Admin)
-        && (ends_a_try(&event.what) || matches!(event.what, EventKind::ReviewUnusable { .. }));
+fn ensure_holder(job: &OpenJob, event: &Event) -> Result<(), Refused> {
+    // Countersign may report that another holder's run failed or ended without an answer.
+    let is_by_system = matches!(event.by.role, Role::Service | Role::Admin)
+        && (ends_attempt(&event.what) || matches!(event.what, EventKind::ReviewUnusable { .. }));
     match &job.holder {
-        Some(holder) if *holder != event.by.principal && !house_says => {
+        Some(holder) if *holder != event.by.principal && !is_by_system => {
             Err(not_holder(job, holder, event))
         }
         Some(_) | None => Ok(()),
@@ -160,7 +167,8 @@ fn not_holder(job: &OpenJob, holder: &str, event: &Event) -> Refused {
     }
 }
 
-fn fits(what: &EventKind, task: &Task) -> bool {
+/// Whether a job of this task can report the event.
+fn event_fits_task(what: &EventKind, task: &Task) -> bool {
     match what {
         EventKind::Submitted { .. } => matches!(task, Task::Build { .. }),
         EventKind::Checked { .. } => matches!(task, Task::Check { .. }),
@@ -192,7 +200,7 @@ fn fits(what: &EventKind, task: &Task) -> bool {
 }
 
 impl Transition<'_> {
-    pub(super) fn started(&mut self, lease: Lease) -> Result<(), Refused> {
+    pub(super) fn on_started(&mut self, lease: Lease) -> Result<(), Refused> {
         let principal = self.event.by.principal.clone();
         let Some(job) = self.job_mut(lease.serial) else {
             return Err(Refused::NoSuchJob {
@@ -209,46 +217,46 @@ impl Transition<'_> {
         Ok(())
     }
 
-    pub(super) fn lease_lost(&mut self, lease: Lease) -> Result<(), Refused> {
-        self.try_again(lease, "the worker's lease ran out")
+    pub(super) fn on_lease_lost(&mut self, lease: Lease) -> Result<(), Refused> {
+        self.retry_job(lease, "the worker's lease ran out")
     }
 
-    pub(super) fn job_failed(
+    pub(super) fn on_job_failed(
         &mut self,
         lease: Lease,
         failure: Failure,
         message: &str,
     ) -> Result<(), Refused> {
-        let is_out = matches!(
+        let fallback_helps = matches!(
             failure,
             Failure::Quota { .. } | Failure::Permanent | Failure::NoJudge
         );
-        if is_out && self.hand_over(lease.serial, message) {
+        if fallback_helps && self.reassign_to_fallback(lease.serial, message) {
             return Ok(());
         }
         match failure {
-            Failure::Transient => self.try_again(lease, message),
+            Failure::Transient => self.retry_job(lease, message),
             Failure::Quota { until } | Failure::Deferred { until } => {
                 let until = until.max(self.event.at);
-                self.give_back(lease, until);
+                self.requeue_job(lease, until);
                 Ok(())
             }
             Failure::Interrupted => {
-                self.give_back(lease, self.event.at);
+                self.requeue_job(lease, self.event.at);
                 Ok(())
             }
             Failure::Permanent => {
-                self.give_up(lease.serial, message);
+                self.give_up_job(lease.serial, message);
                 Ok(())
             }
             Failure::NoJudge => {
-                self.bury(lease.serial, message);
-                self.nobody_to_judge(message);
+                self.bury_job(lease.serial, message);
+                self.escalate_no_eligible_reviewer(message);
                 Ok(())
             }
             Failure::Budget => {
-                self.bury(lease.serial, message);
-                let from = self.resting_stage();
+                self.bury_job(lease.serial, message);
+                let from = self.idle_stage();
                 self.escalate(
                     Reason::Budget {
                         limit: message.to_owned(),
@@ -261,7 +269,8 @@ impl Transition<'_> {
         }
     }
 
-    fn try_again(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
+    /// Retries the job after a backoff, or gives it up after too many attempts.
+    fn retry_job(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
         let Some(job) = self.job_mut(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
@@ -270,26 +279,27 @@ impl Transition<'_> {
         job.attempts += 1;
         let attempts = job.attempts;
         if attempts > self.policy.limits.retries_max {
-            self.give_up(lease.serial, why);
+            self.give_up_job(lease.serial, why);
             return Ok(());
         }
         let not_before = self
             .event
             .at
             .plus_ms(self.backoff_ms(lease.serial, attempts));
-        self.give_back(lease, not_before);
+        self.requeue_job(lease, not_before);
         Ok(())
     }
 
-    fn give_back(&mut self, lease: Lease, not_before: Time) {
-        let from = self.resting_stage();
+    /// Puts the job back into its queue, unless it is paid and the budget is used up.
+    fn requeue_job(&mut self, lease: Lease, not_before: Time) {
+        let from = self.idle_stage();
         let mut paid = false;
         if let Some(job) = self.job_mut(lease.serial) {
             job.holder = None;
             job.fence = job.fence.max(lease.fence);
             paid = job.task.is_paid();
         }
-        if paid && !self.affords(from) {
+        if paid && !self.check_budget(from) {
             return;
         }
         self.ticket.stage = from;
@@ -299,15 +309,16 @@ impl Transition<'_> {
         });
     }
 
-    fn give_up(&mut self, serial: u32, why: &str) {
+    /// Ends a job that failed for good, and escalates or fails the ticket.
+    fn give_up_job(&mut self, serial: u32, why: &str) {
         let task = self
             .job_mut(serial)
             .map(|job| job.task.word())
             .unwrap_or_default();
-        self.bury(serial, why);
-        let from = self.resting_stage();
+        self.bury_job(serial, why);
+        let from = self.idle_stage();
         match self.policy.on_exhausted {
-            OnExhausted::Fail => self.fail(&format!("{task} failed for good: {why}")),
+            OnExhausted::Fail => self.fail_ticket(&format!("{task} failed for good: {why}")),
             OnExhausted::Escalate => {
                 let reason = Reason::RetriesExhausted {
                     task: task.to_owned(),
@@ -318,7 +329,8 @@ impl Transition<'_> {
         }
     }
 
-    pub(super) fn bury(&mut self, serial: u32, why: &str) {
+    /// Ends the job as failed for good. It is kept with its history.
+    pub(super) fn bury_job(&mut self, serial: u32, why: &str) {
         self.ticket.jobs.retain(|job| job.serial != serial);
         self.effects.push(Effect::Bury {
             serial,
@@ -326,8 +338,8 @@ impl Transition<'_> {
         });
     }
 
-    /// Where the ticket waits when its job has nobody at work on it.
-    pub(super) fn resting_stage(&self) -> Stage {
+    /// Stage in which the ticket waits while no worker holds its job.
+    pub(super) fn idle_stage(&self) -> Stage {
         match self.ticket.stage {
             Stage::Building => self.build_stage(),
             Stage::Merging => Stage::Approved,

@@ -1,7 +1,7 @@
-//! From the approval to the base branch, or back.
+//! Transitions from the approval to the base branch, or back to the builder.
 
 use super::Refused;
-use super::draft::Transition;
+use super::transition::Transition;
 use crate::event::Lease;
 use crate::job::Task;
 use crate::policy::{Land, StartDependents};
@@ -31,11 +31,11 @@ impl Transition<'_> {
         self.ticket.escalation = None;
         self.ticket.setback = None;
         self.ticket.stage = Stage::Approved;
-        self.tell_met_at(StartDependents::Approved);
+        self.notify_dependents_met_at(StartDependents::Approved);
         match self.policy.land {
             Land::Branch => {
                 let (commit, branch) = (submission.commit, submission.branch);
-                self.done(LandedCommit {
+                self.finish_ticket(LandedCommit {
                     commit,
                     branch,
                     tip: None,
@@ -51,17 +51,17 @@ impl Transition<'_> {
         };
         let commit = approval.commit.clone();
         self.ticket.stage = Stage::Approved;
-        self.order(Task::Merge { commit }, None);
+        self.order_job(Task::Merge { commit }, None);
     }
 
-    fn done(&mut self, landed: LandedCommit) {
+    fn finish_ticket(&mut self, landed: LandedCommit) {
         self.ticket.landed = Some(landed);
         self.ticket.stage = Stage::Done;
-        self.tell_met_at(StartDependents::Done);
+        self.notify_dependents_met_at(StartDependents::Done);
     }
 
-    /// What lands is the approved commit, or one whose diff is identical. Nothing else does.
-    pub(super) fn landed(
+    /// Accepts only the approved commit, or one with an identical diff, as landed.
+    pub(super) fn on_landed(
         &mut self,
         lease: Lease,
         commit: &str,
@@ -88,8 +88,8 @@ impl Transition<'_> {
                 current: approval.commit.clone(),
             });
         }
-        self.finish(lease.serial);
-        self.done(LandedCommit {
+        self.finish_job(lease.serial);
+        self.finish_ticket(LandedCommit {
             commit: landed.to_owned(),
             branch: branch.to_owned(),
             tip: tip.map(str::to_owned),
@@ -97,18 +97,18 @@ impl Transition<'_> {
         Ok(())
     }
 
-    pub(super) fn conflicted(&mut self, lease: Lease, files: &[String], evidence: &str) {
+    pub(super) fn on_conflicted(&mut self, lease: Lease, files: &[String], evidence: &str) {
         let setback = ReworkReason::Conflict {
             files: files.to_vec(),
             evidence: evidence.to_owned(),
         };
-        self.back_from_merge(lease, setback, evidence);
+        self.rework_after_merge(lease, setback, evidence);
     }
 
-    pub(super) fn combination_red(&mut self, lease: Lease, results: &[CheckResult]) {
+    pub(super) fn on_combination_red(&mut self, lease: Lease, results: &[CheckResult]) {
         let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
         let evidence = format!("red together with the newest base: {}", names.join(", "));
-        self.back_from_merge(
+        self.rework_after_merge(
             lease,
             ReworkReason::RedCombination {
                 results: results.to_vec(),
@@ -117,8 +117,9 @@ impl Transition<'_> {
         );
     }
 
-    fn back_from_merge(&mut self, lease: Lease, setback: ReworkReason, evidence: &str) {
-        self.finish(lease.serial);
+    /// Sends a change that did not merge back to its builder, or escalates it after too many times.
+    fn rework_after_merge(&mut self, lease: Lease, setback: ReworkReason, evidence: &str) {
+        self.finish_job(lease.serial);
         self.void_approval();
         self.ticket.counts.conflicts += 1;
         let times = self.ticket.counts.conflicts;
@@ -127,13 +128,13 @@ impl Transition<'_> {
             self.escalate(Reason::Conflicts { times }, Stage::Rework, evidence);
             return;
         }
-        self.rework(setback);
+        self.start_rework(setback);
     }
 
-    /// Another commit, or another base under it: what was approved is not what would land.
-    pub(super) fn went_stale(&mut self, submission: &Submission) -> Result<(), Refused> {
+    /// Voids the approval of another commit or of another base, and checks the new submission.
+    pub(super) fn on_went_stale(&mut self, submission: &Submission) -> Result<(), Refused> {
         self.drop_jobs("the approval went stale");
-        self.put_forward(submission)?;
+        self.set_submission(submission)?;
         self.ticket.counts.stale += 1;
         let times = self.ticket.counts.stale;
         if times > self.policy.limits.stale_max {

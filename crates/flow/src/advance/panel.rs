@@ -1,43 +1,43 @@
-//! The reviewers' table: who sits there in this round, and who is asked once more.
+//! The panel: which reviewers read the change in this round, and which are asked again.
 
 use findings::ReviewClaim;
 
 use super::Refused;
-use super::draft::Transition;
+use super::transition::Transition;
 use crate::event::Lease;
 use crate::job::Task;
 use crate::policy::{Land, ReviewMode, SeatSpec, VerifyOpenFindings};
 use crate::ticket::{ApprovedBy, Reason, ReworkReason, Seat, Stage};
 
-/// Whether reviews of the very same tree may be used again.
+/// Whether earlier reviews of an identical tree may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewReuse {
-    /// They count: nothing has changed that they have not seen.
-    Same,
-    /// A person asks for a new look.
-    Fresh,
+    /// Earlier reviews of the same tree count.
+    Allowed,
+    /// A person asks for new reviews.
+    Forbidden,
 }
 
 impl Transition<'_> {
-    /// The checks have nothing against it: on to the reviewers, if there is need of any.
-    pub(super) fn go_to_review(&mut self, eyes: ReviewReuse) {
+    /// Starts the review, or approves the change if the policy or an earlier approval allows it.
+    pub(super) fn go_to_review(&mut self, reuse: ReviewReuse) {
         if self.policy.review == ReviewMode::None {
             return self.approve(ApprovedBy::NobodyAsPolicySays);
         }
-        if let Some(round) = self.approved_before() {
+        if let Some(round) = self.earlier_approval_round() {
             return self.approve(ApprovedBy::Earlier { round });
         }
         if self.rounds_used_up() {
-            return self.exhausted();
+            return self.on_rounds_exhausted();
         }
         self.enter_round();
-        if self.affords(Stage::Reviewing) {
-            self.open_review(eyes);
+        if self.check_budget(Stage::Reviewing) {
+            self.open_review(reuse);
         }
     }
 
-    fn open_review(&mut self, eyes: ReviewReuse) {
-        let Some(commit) = self.commit() else {
+    fn open_review(&mut self, reuse: ReviewReuse) {
+        let Some(commit) = self.current_commit() else {
             return self.order_build();
         };
         self.void_approval();
@@ -45,42 +45,42 @@ impl Transition<'_> {
         self.ticket.review_started_at = self.event.at;
         self.ticket.verified_new = false;
         self.ticket.seats = Vec::new();
-        let same = self
-            .reviews_of_this_tree()
-            .filter(|_| eyes == ReviewReuse::Same);
-        if same.is_none() && self.policy.disposition == VerifyOpenFindings::First {
-            self.order_disposition(commit);
+        let earlier = self
+            .reusable_reviews()
+            .filter(|_| reuse == ReviewReuse::Allowed);
+        if earlier.is_none() && self.policy.verify_open == VerifyOpenFindings::BeforeReview {
+            self.order_open_verification(commit);
             return self.decide_when_complete();
         }
-        self.seat_reviewers(same);
+        self.seat_reviewers(earlier);
         if self.ticket.stage == Stage::Reviewing {
-            self.order_disposition(commit);
+            self.order_open_verification(commit);
             self.decide_when_complete();
         }
     }
 
-    /// What was to be fixed has been looked at, before anybody is paid for reading the rest. What
-    /// is still there goes back; a few times, and then the reviewers see it all the same.
-    pub(super) fn after_disposition(&mut self) {
+    /// Continues after open findings were verified before the review. Unfixed ones go back to the
+    /// builder without a review, but only `unfixed_max` times; then the reviewers read the change.
+    pub(super) fn after_open_findings_verified(&mut self) {
         let open = !self.ticket.ledger.open_must_fix(self.policy).is_empty();
         if open && self.ticket.counts.unfixed < self.policy.limits.unfixed_max {
             self.ticket.counts.unfixed += 1;
-            return self.rework(ReworkReason::Findings);
+            return self.start_rework(ReworkReason::Findings);
         }
-        if self.affords(Stage::Reviewing) {
+        if self.check_budget(Stage::Reviewing) {
             self.seat_reviewers(None);
         }
     }
 
-    fn seat_reviewers(&mut self, same: Option<Vec<Seat>>) {
-        let Some(seats) = same else {
-            let panel = self.panel();
-            return self.give_seats(&panel);
+    fn seat_reviewers(&mut self, earlier: Option<Vec<Seat>>) {
+        let Some(seats) = earlier else {
+            let panel = self.select_panel();
+            return self.assign_seats(&panel);
         };
         self.ticket.seats = seats;
     }
 
-    fn give_seats(&mut self, panel: &[SeatSpec]) {
+    fn assign_seats(&mut self, panel: &[SeatSpec]) {
         for seat in panel {
             let first = self.ticket.seats.is_empty();
             self.ticket.seats.push(Seat {
@@ -96,40 +96,43 @@ impl Transition<'_> {
         }
     }
 
-    /// The others would let it through: those who are asked only then have their look at the same
-    /// commit, with no word of what was said. True where there is somebody left to ask.
-    pub(super) fn seat_confirming(&mut self) -> bool {
+    /// Asks the second reviewers, which read the change only once the others would approve it. They
+    /// see nothing of the other reviews. Returns whether there is a reviewer left to ask.
+    pub(super) fn seat_second_reviewers(&mut self) -> bool {
         let (seats, round) = (&self.ticket.seats, self.ticket.round);
-        let sits = |seat: &SeatSpec| seats.iter().any(|known| known.name == seat.name);
+        let is_seated = |seat: &SeatSpec| seats.iter().any(|one| one.name == seat.name);
         let all = self.policy.reviewers.iter();
-        let asked = all.filter(|seat| seat.confirms && seat.fits(&self.ticket, round));
-        let asked: Vec<SeatSpec> = asked.filter(|seat| !sits(seat)).cloned().collect();
-        if asked.is_empty() {
+        let second =
+            all.filter(|seat| seat.second_reviewer && seat.applies_to(&self.ticket, round));
+        let second: Vec<SeatSpec> = second.filter(|seat| !is_seated(seat)).cloned().collect();
+        if second.is_empty() {
             return false;
         }
-        if self.affords(Stage::Reviewing) {
+        if self.check_budget(Stage::Reviewing) {
             self.ticket.verified_new = false;
-            self.give_seats(&asked);
+            self.assign_seats(&second);
         }
         true
     }
 
-    /// Those of the policy's reviewers that have a say on this change. Where the conditions leave
-    /// nobody, the first is asked all the same.
-    fn panel(&self) -> Vec<SeatSpec> {
+    /// Returns the policy's reviewers whose conditions fit this change. If none except linters fit,
+    /// the first reviewer is asked in any case.
+    fn select_panel(&self) -> Vec<SeatSpec> {
         let all = &self.policy.reviewers;
         let round = self.ticket.round;
-        let fits = |seat: &&SeatSpec| !seat.confirms && seat.fits(&self.ticket, round);
+        let fits = |seat: &&SeatSpec| !seat.second_reviewer && seat.applies_to(&self.ticket, round);
         let panel: Vec<SeatSpec> = all.iter().filter(fits).cloned().collect();
         if panel.iter().any(|seat| !seat.is_linter()) {
             return panel;
         }
-        let first = all.iter().find(|seat| !seat.is_linter() && !seat.confirms);
+        let first = all
+            .iter()
+            .find(|seat| !seat.is_linter() && !seat.second_reviewer);
         first.cloned().into_iter().chain(panel).collect()
     }
 
-    /// What reviewers said of this very tree under this very policy in the round before.
-    fn reviews_of_this_tree(&self) -> Option<Vec<Seat>> {
+    /// Returns the reviews of the round before, if they are of the same tree, base and policy.
+    fn reusable_reviews(&self) -> Option<Vec<Seat>> {
         let (now, last) = (self.ticket.submission.as_ref()?, self.ticket.rounds.last()?);
         let same = last.tree == now.tree
             && last.base_tree == now.base_tree
@@ -138,25 +141,25 @@ impl Transition<'_> {
             let answer = seat.answer.as_ref();
             answer.is_none_or(|answer| self.ticket.authors.contains(&answer.reviewer))
         };
-        // A look that was interrupted before its verdict leaves its findings: whoever approved before
-        // and reported something since may have taken its word back.
-        let spoke_since = |reviewer: &String| {
+        // A review that was interrupted before its verdict leaves its findings: a reviewer that
+        // approved before and reported something since may no longer approve.
+        let reported_since = |reviewer: &String| {
             let mut entries = self.ticket.ledger.entries.iter();
             entries.any(|e| e.last_round > last.number && e.reported_by.contains(reviewer))
         };
         let taken_back = |seat: &Seat| {
             let answer = seat.answer.as_ref();
-            answer.is_some_and(|a| a.claim == ReviewClaim::Approved && spoke_since(&a.reviewer))
+            answer.is_some_and(|a| a.claim == ReviewClaim::Approved && reported_since(&a.reviewer))
         };
         let mut seats = last.seats.iter();
         let sound = !last.seats.is_empty() && !seats.any(|one| by_author(one) || taken_back(one));
         (same && sound).then(|| last.seats.clone())
     }
 
-    /// A person's choice of a reviewer is for the first seat; the others keep theirs. False where
-    /// whoever is meant cannot judge.
+    /// Orders a review. A reviewer that a person chose takes the first seat; the others keep
+    /// theirs. Returns false if the agent is an author and no fallback may take its place.
     fn order_review(&mut self, seat: &SeatSpec, first: bool) -> bool {
-        let Some(commit) = self.commit() else {
+        let Some(commit) = self.current_commit() else {
             return false;
         };
         let chosen = self.ticket.assigned.reviewer.clone();
@@ -170,47 +173,46 @@ impl Transition<'_> {
             .clone()
             .filter(|name| self.ticket.authors.contains(name));
         let Some(author) = author else {
-            self.order(task, agent);
+            self.order_job(task, agent);
             return true;
         };
-        let ordered = self.order_instead(task, &author);
+        let ordered = self.order_from_fallback(task, &author);
         if !ordered {
             let why = format!("{author} is to review, and has built part of the change");
-            self.nobody_to_judge(&why);
+            self.escalate_no_eligible_reviewer(&why);
         }
         ordered
     }
 
-    pub(super) fn nobody_to_judge(&mut self, why: &str) {
+    pub(super) fn escalate_no_eligible_reviewer(&mut self, why: &str) {
         let reason = Reason::NobodyToJudge {
             why: why.to_owned(),
         };
         self.escalate(reason, Stage::Reviewing, why);
     }
 
-    /// The round in which this very tree, on this very base, was approved under this policy (in a
-    /// landing queue: this very diff),
-    /// unless something has been held against it since.
-    fn approved_before(&self) -> Option<u32> {
+    /// Returns the round in which the same tree on the same base (in a landing queue: the same
+    /// diff) was approved under this policy, unless it was rejected since or must-fix findings are
+    /// open.
+    fn earlier_approval_round(&self) -> Option<u32> {
         let now = self.ticket.submission.as_ref()?;
         let mut later = self.ticket.rounds.iter().rev();
-        let turned_down = later
+        let was_rejected = later
             .find(|round| round.tree == now.tree)
             .is_some_and(|round| !round.verdict.approved);
-        if turned_down || !self.ticket.ledger.open_must_fix(self.policy).is_empty() {
+        if was_rejected || !self.ticket.ledger.open_must_fix(self.policy).is_empty() {
             return None;
         }
         let policy = self.policy.id();
         let same = self.ticket.approvals_voided.iter().rev().find(|earlier| {
             let same_tree = earlier.tree == now.tree && earlier.base_tree == now.base_tree;
-            // A queue brings the newest base under a change; reading it again is only for a
-            // change that is no longer the same.
+            // A queue puts a change on the newest base; only a changed diff needs a new review.
             let same_diff = !now.diff_id.is_empty()
                 && earlier.diff_id == now.diff_id
                 && self.policy.land == Land::Queue;
             (same_tree || same_diff) && earlier.policy == policy
         })?;
-        // A person's word over open findings or red checks is for one commit; it is not lent.
+        // A person accepted open findings or red checks for one commit only, so that is not reused.
         (!matches!(same.by, ApprovedBy::Person { .. })).then_some(same.round)
     }
 
@@ -230,23 +232,23 @@ impl Transition<'_> {
         self.policy.reviewers.iter().find(|spec| spec.name == name)
     }
 
-    /// Another reviewer with a fresh mind, and after too many of them a person.
-    pub(super) fn review_unusable(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
+    /// Asks for another review from a new session, and after too many unusable ones a person.
+    pub(super) fn on_review_unusable(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
         let Some(name) = self.seat_of(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
             });
         };
         if self.is_asked_to_countersign(&name) {
-            self.left_follow_ups(lease, &name, why);
+            self.on_follow_ups_unanswered(lease, &name, why);
             return Ok(());
         }
-        self.finish(lease.serial);
-        self.ask_again(&name, why);
+        self.finish_job(lease.serial);
+        self.retry_seat(&name, why);
         Ok(())
     }
 
-    fn ask_again(&mut self, name: &str, why: &str) {
+    fn retry_seat(&mut self, name: &str, why: &str) {
         self.ticket.counts.unusable_reviews += 1;
         let first = self
             .ticket
@@ -262,7 +264,7 @@ impl Transition<'_> {
         let attempts = seat.attempts;
         if attempts > self.policy.limits.unusable_reviews_max {
             self.escalate(Reason::NoUsableReview { attempts }, Stage::Reviewing, why);
-        } else if self.affords(Stage::Reviewing) {
+        } else if self.check_budget(Stage::Reviewing) {
             let spec = self.seat_spec(name).cloned().unwrap_or_else(|| SeatSpec {
                 name: name.to_owned(),
                 ..SeatSpec::default()
@@ -271,23 +273,23 @@ impl Transition<'_> {
         }
     }
 
-    /// A review that stated no verdict lived by the findings that it named. Where none of them
-    /// stands, it says nothing, and somebody else is asked. True where that is so.
-    pub(super) fn ask_again_where_nothing_is_said(&mut self) -> bool {
+    /// Asks for another review if one without a verdict has no open finding left: it counted only
+    /// for its findings. Returns whether that was so.
+    pub(super) fn retry_empty_review(&mut self) -> bool {
         let ledger = &self.ticket.ledger;
-        let stands = |id: &String| {
+        let is_open = |id: &String| {
             let entry = ledger.get(id);
             entry.is_some_and(|entry| entry.status.is_open() && !entry.low_confidence)
         };
         let empty = self.ticket.seats.iter().find(|seat| {
             seat.answer.as_ref().is_some_and(|answer| {
-                answer.claim == ReviewClaim::Unknown && !answer.reported.iter().any(stands)
+                answer.claim == ReviewClaim::Unknown && !answer.reported.iter().any(is_open)
             })
         });
         let Some(name) = empty.map(|seat| seat.name.clone()) else {
             return false;
         };
-        self.ask_again(
+        self.retry_seat(
             &name,
             "it stated no verdict, and nothing that it named stands",
         );

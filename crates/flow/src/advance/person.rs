@@ -1,8 +1,8 @@
-//! What persons decide: waivers, budgets, and the six ways to settle an escalation.
+//! Decisions of people: waivers, budgets, and the six ways to settle an escalation.
 
 use super::Refused;
-use super::draft::{Transition, over_budget};
 use super::panel::ReviewReuse;
+use super::transition::{Transition, exceeded_budget};
 use crate::event::Choice;
 use crate::policy::{Policy, ROUNDS_HARD_CAP};
 use crate::ticket::{
@@ -11,13 +11,13 @@ use crate::ticket::{
 use crate::usage::Budget;
 use crate::verdict::checks_gate;
 
-/// The choices that an escalated ticket really has, in the order they are offered.
-pub fn choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
+/// Returns the choices that an escalated ticket has now, in the order in which they are offered.
+pub fn available_choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
     if ticket.stage != Stage::Escalated {
         return Vec::new();
     }
-    let another_round = asks_for_rounds(ticket) && ticket.counts.verdicts >= ROUNDS_HARD_CAP;
-    let broke = over_budget(ticket, policy).is_some();
+    let at_hard_cap = needs_more_rounds(ticket) && ticket.counts.verdicts >= ROUNDS_HARD_CAP;
+    let is_over_budget = exceeded_budget(ticket, policy).is_some();
     let all = [
         (
             ticket.submission.is_some(),
@@ -25,11 +25,11 @@ pub fn choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
                 over_red_checks: false,
             },
         ),
-        (!another_round && !broke, Choice::Continue),
+        (!at_hard_cap && !is_over_budget, Choice::Continue),
         (true, Choice::TakeOver),
-        (!broke, Choice::Reset),
+        (!is_over_budget, Choice::Reset),
         (
-            !another_round && !broke,
+            !at_hard_cap && !is_over_budget,
             Choice::Reassign {
                 builder: None,
                 reviewer: None,
@@ -43,8 +43,8 @@ pub fn choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
         .collect()
 }
 
-/// Whether going on means one more round, rather than the interrupted step again.
-fn asks_for_rounds(ticket: &Ticket) -> bool {
+/// Whether to continue means one more round, rather than the interrupted step again.
+fn needs_more_rounds(ticket: &Ticket) -> bool {
     matches!(
         ticket
             .escalation
@@ -59,10 +59,10 @@ fn asks_for_rounds(ticket: &Ticket) -> bool {
 }
 
 impl Transition<'_> {
-    pub(super) fn settled(&mut self, choice: &Choice, why: &str) -> Result<(), Refused> {
+    pub(super) fn on_settled(&mut self, choice: &Choice, why: &str) -> Result<(), Refused> {
         match choice {
             Choice::Accept { over_red_checks } => self.accept(*over_red_checks, why),
-            Choice::Continue => self.go_on(),
+            Choice::Continue => self.continue_ticket(),
             Choice::TakeOver => {
                 self.ticket.escalation = None;
                 self.ticket.stage = Stage::Blocked;
@@ -72,7 +72,7 @@ impl Transition<'_> {
                 Ok(())
             }
             Choice::Reset => {
-                self.must_afford()?;
+                self.ensure_budget_left()?;
                 self.ticket.counts = Counts::default();
                 self.start_over();
                 Ok(())
@@ -81,20 +81,20 @@ impl Transition<'_> {
                 self.reassign(builder.as_deref(), reviewer.as_deref())
             }
             Choice::Reject => {
-                must_say_why(why)?;
-                self.fail(why);
+                ensure_reason_given(why)?;
+                self.fail_ticket(why);
                 Ok(())
             }
         }
     }
 
-    /// A waiver in the person's name on everything open, then the approval.
+    /// Waives all open must-fix findings in the person's name, then approves.
     fn accept(&mut self, over_red_checks: bool, why: &str) -> Result<(), Refused> {
-        must_say_why(why)?;
+        ensure_reason_given(why)?;
         if self.ticket.submission.is_none() {
             return Err(Refused::NothingToAccept);
         }
-        self.must_not_judge_own_work()?;
+        self.ensure_not_own_work()?;
         let green = checks_gate(&self.ticket, self.policy).passed;
         if !green && !over_red_checks {
             return Err(Refused::RedChecks);
@@ -118,25 +118,25 @@ impl Transition<'_> {
         Ok(())
     }
 
-    fn go_on(&mut self) -> Result<(), Refused> {
-        self.must_afford()?;
-        if asks_for_rounds(&self.ticket) {
+    fn continue_ticket(&mut self) -> Result<(), Refused> {
+        self.ensure_budget_left()?;
+        if needs_more_rounds(&self.ticket) {
             self.grant_round()?;
             self.ticket.escalation = None;
             let setback = self.ticket.setback.take().unwrap_or(ReworkReason::Findings);
-            self.rework(setback);
+            self.start_rework(setback);
             return Ok(());
         }
         self.resume();
         Ok(())
     }
 
-    fn must_afford(&self) -> Result<(), Refused> {
-        over_budget(&self.ticket, self.policy)
+    fn ensure_budget_left(&self) -> Result<(), Refused> {
+        exceeded_budget(&self.ticket, self.policy)
             .map_or(Ok(()), |limit| Err(Refused::BudgetUsedUp { limit }))
     }
 
-    /// One more verdict than there have been, never past the hard cap.
+    /// Allows one more verdict than there were, but never more than the hard cap.
     fn grant_round(&mut self) -> Result<(), Refused> {
         let verdicts = self.ticket.counts.verdicts;
         if verdicts >= ROUNDS_HARD_CAP {
@@ -147,8 +147,8 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// All counters but those of rounds start again.
-    fn forgive(&mut self) {
+    /// Resets all counters except those of rounds.
+    fn reset_counters(&mut self) {
         let Counts {
             verdicts, granted, ..
         } = self.ticket.counts;
@@ -159,9 +159,9 @@ impl Transition<'_> {
         };
     }
 
-    /// The interrupted step once more; the counters that stopped it start again.
+    /// Runs the interrupted step again, with the counters that stopped it reset.
     fn resume(&mut self) {
-        self.forgive();
+        self.reset_counters();
         let from = self
             .ticket
             .escalation
@@ -169,7 +169,7 @@ impl Transition<'_> {
             .map_or(Stage::Queued, |escalation| escalation.from);
         match from {
             Stage::Checking => self.order_check(),
-            Stage::Reviewing => self.go_to_review(ReviewReuse::Fresh),
+            Stage::Reviewing => self.go_to_review(ReviewReuse::Forbidden),
             Stage::Approved | Stage::Merging => self.order_merge(),
             Stage::Pending
             | Stage::Queued
@@ -188,17 +188,18 @@ impl Transition<'_> {
         self.order_build();
     }
 
+    /// Gives the ticket to another builder, or its commit to another reviewer.
     fn reassign(&mut self, builder: Option<&str>, reviewer: Option<&str>) -> Result<(), Refused> {
         if builder.is_none() && reviewer.is_none() {
             return Err(Refused::NobodyNamed);
         }
-        self.must_afford()?;
-        if asks_for_rounds(&self.ticket) {
+        self.ensure_budget_left()?;
+        if needs_more_rounds(&self.ticket) {
             self.grant_round()?;
         }
-        self.forgive();
+        self.reset_counters();
         if let Some(name) = reviewer {
-            self.must_be_no_author(name)?;
+            self.ensure_not_author(name)?;
             self.ticket.assigned.reviewer = Some(name.to_owned());
         }
         if let Some(name) = builder {
@@ -206,22 +207,22 @@ impl Transition<'_> {
             self.ticket.assigned.session = None;
             self.start_over();
         } else {
-            self.review_anew();
+            self.review_again();
         }
         Ok(())
     }
 
-    /// The same commit before another reviewer, where the checks let it come so far.
-    fn review_anew(&mut self) {
+    /// Has the same commit reviewed again, or resumes the interrupted step if its checks are red.
+    fn review_again(&mut self) {
         let gate_is_on = self.policy.gates.checks_green;
         if gate_is_on && !checks_gate(&self.ticket, self.policy).passed {
             return self.resume();
         }
         self.ticket.escalation = None;
-        self.go_to_review(ReviewReuse::Fresh);
+        self.go_to_review(ReviewReuse::Forbidden);
     }
 
-    pub(super) fn resubmitted(&mut self, submission: &Submission) -> Result<(), Refused> {
+    pub(super) fn on_resubmitted(&mut self, submission: &Submission) -> Result<(), Refused> {
         let Some(BlockedReason::TakenOver { .. }) = self.ticket.blocked else {
             return Err(Refused::NotNow {
                 event: self.event.what.name(),
@@ -230,20 +231,20 @@ impl Transition<'_> {
             });
         };
         self.ticket.blocked = None;
-        // The person's own work deserves a review, so they grant the round; at the hard cap the
-        // checks still run, and then somebody decides again.
+        // The person's own work needs a review too, so this grants a round. At the hard cap the
+        // checks still run, and then a person decides again.
         if self.rounds_used_up() && self.ticket.counts.verdicts < ROUNDS_HARD_CAP {
             self.grant_round()?;
         }
-        self.put_forward(submission)?;
-        self.sign_as_author();
+        self.set_submission(submission)?;
+        self.record_author();
         self.order_check();
         Ok(())
     }
 
-    pub(super) fn waived(&mut self, finding: &str, why: &str) -> Result<(), Refused> {
-        must_say_why(why)?;
-        self.must_not_judge_own_work()?;
+    pub(super) fn on_waived(&mut self, finding: &str, why: &str) -> Result<(), Refused> {
+        ensure_reason_given(why)?;
+        self.ensure_not_own_work()?;
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
         if self.ticket.ledger.waive(round, &by, finding, why) {
             return Ok(());
@@ -253,13 +254,13 @@ impl Transition<'_> {
         })
     }
 
-    pub(super) fn budget_raised(&mut self, budget: Budget, why: &str) -> Result<(), Refused> {
-        must_say_why(why)?;
+    pub(super) fn on_budget_raised(&mut self, budget: Budget, why: &str) -> Result<(), Refused> {
+        ensure_reason_given(why)?;
         self.ticket.budget = Some(budget);
         Ok(())
     }
 
-    pub(super) fn budget_reached(&mut self, limit: &str) {
+    pub(super) fn on_budget_reached(&mut self, limit: &str) {
         let from = self.ticket.stage;
         self.escalate(
             Reason::Budget {
@@ -270,7 +271,7 @@ impl Transition<'_> {
         );
     }
 
-    pub(super) fn help_requested(&mut self, why: &str) -> Result<(), Refused> {
+    pub(super) fn on_help_requested(&mut self, why: &str) -> Result<(), Refused> {
         let principal = &self.event.by.principal;
         let mut jobs = self.ticket.jobs.iter();
         if !jobs.any(|job| job.holder.as_ref() == Some(principal)) {
@@ -284,7 +285,7 @@ impl Transition<'_> {
     }
 }
 
-fn must_say_why(why: &str) -> Result<(), Refused> {
+fn ensure_reason_given(why: &str) -> Result<(), Refused> {
     if why.trim().is_empty() {
         Err(Refused::NoReason)
     } else {

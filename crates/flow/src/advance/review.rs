@@ -5,57 +5,55 @@ use std::collections::BTreeSet;
 use findings::{Finding, Rating, Review, ReviewClaim, Severity};
 
 use super::Refused;
-use super::draft::Transition;
+use super::transition::Transition;
 use crate::event::Lease;
 use crate::ledger::IncomingFinding;
 use crate::policy::{OnExhausted, Policy, SeatSpec};
 use crate::ticket::{Reason, ReworkReason, Round, SeatAnswer, Spec, Stage};
-use crate::verdict::{Verdict, verdict};
+use crate::verdict::{Verdict, compute_verdict};
 
-/// Must-fix findings that have not fallen over so many verdicts end the loop.
+/// Verdicts without a drop in open must-fix findings after which the loop ends.
 const VERDICTS_WITHOUT_PROGRESS: usize = 3;
-/// How much of a reviewer's text becomes a title.
+/// Longest title made from a reviewer's text.
 const TITLE_CHARS_MAX: usize = 120;
 
 impl Transition<'_> {
-    pub(super) fn reviewed(
+    /// Records a review, or asks for another one if it is unusable.
+    pub(super) fn on_reviewed(
         &mut self,
         lease: Lease,
         commit: &str,
         review: &Review,
         isolation: &str,
     ) -> Result<(), Refused> {
-        self.must_be_current(commit)?;
-        self.must_not_judge_own_work()?;
+        self.ensure_current_commit(commit)?;
+        self.ensure_not_own_work()?;
         let Some(seat) = self.seat_of(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
             });
         };
         if self.is_asked_to_countersign(&seat) {
-            return self.answered_follow_ups(lease, &seat, review);
+            return self.on_follow_ups_answered(lease, &seat, review);
         }
-        let linted = self.seat_spec(&seat).is_some_and(SeatSpec::is_linter);
-        let review = &if linted {
-            as_linter(review, self.policy)
+        let is_linter = self.seat_spec(&seat).is_some_and(SeatSpec::is_linter);
+        let review = &if is_linter {
+            with_linter_claim(review, self.policy)
         } else {
             review.clone()
         };
-        if let Some(why) = unusable(review, self.policy) {
-            return self.review_unusable(lease, why);
+        if let Some(why) = unusable_reason(review, self.policy) {
+            return self.on_review_unusable(lease, why);
         }
-        if let Some(why) = self.unanswered(review).filter(|_| !linted) {
-            return self.review_unusable(lease, &why);
+        if let Some(why) = self.unanswered_criteria(review).filter(|_| !is_linter) {
+            return self.on_review_unusable(lease, &why);
         }
-        let refusal = self.refusal(lease.serial, review).filter(|_| !linted);
-        self.finish(lease.serial);
-        let answer = self.answer(review, isolation);
-        if let Some(seat) = self
-            .ticket
-            .seats
-            .iter_mut()
-            .find(|known| known.name == seat)
-        {
+        let refusal = self
+            .refusal_to_follow_up(lease.serial, review)
+            .filter(|_| !is_linter);
+        self.finish_job(lease.serial);
+        let answer = self.record_answer(review, isolation);
+        if let Some(seat) = self.ticket.seats.iter_mut().find(|one| one.name == seat) {
             seat.answer = Some(answer);
             seat.refusal = refusal;
         }
@@ -63,26 +61,27 @@ impl Transition<'_> {
         Ok(())
     }
 
-    pub(super) fn must_not_judge_own_work(&self) -> Result<(), Refused> {
-        self.must_be_no_author(&self.event.by.principal)
+    pub(super) fn ensure_not_own_work(&self) -> Result<(), Refused> {
+        self.ensure_not_author(&self.event.by.principal)
     }
 
-    /// The criteria that a policy wants answered with evidence, and this review does not answer.
-    fn unanswered(&self, review: &Review) -> Option<String> {
+    /// Names the criteria that this review does not answer with evidence, if the policy requires
+    /// that.
+    fn unanswered_criteria(&self, review: &Review) -> Option<String> {
         if !self.policy.criteria_required {
             return None;
         }
-        let asked = crate::brief::criteria(&self.ticket.spec);
+        let criteria = crate::brief::criteria(&self.ticket.spec);
         let answered = |at: usize, criterion: &str| {
             review.criteria.iter().any(|answer| {
-                is_about(&answer.criterion, at, criterion)
+                is_about_criterion(&answer.criterion, at, criterion)
                     && answer
                         .evidence
                         .as_ref()
                         .is_some_and(|text| !text.trim().is_empty())
             })
         };
-        let missing: Vec<String> = asked
+        let missing: Vec<String> = criteria
             .iter()
             .enumerate()
             .filter(|(at, criterion)| !answered(*at, criterion))
@@ -92,7 +91,7 @@ impl Transition<'_> {
         (!missing.is_empty()).then(|| format!("it does not answer with evidence: criteria {list}"))
     }
 
-    pub(super) fn must_be_no_author(&self, principal: &str) -> Result<(), Refused> {
+    pub(super) fn ensure_not_author(&self, principal: &str) -> Result<(), Refused> {
         if self.ticket.authors.contains(principal) {
             return Err(Refused::OwnWork {
                 principal: principal.to_owned(),
@@ -101,33 +100,34 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Findings and blocking issues go into the ledger; a bare rejection becomes a finding.
-    /// Says which entries it spoke of, and how many findings were beyond the limit.
-    pub(super) fn take_in(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
+    /// Records the findings and blocking issues of a review in the ledger. A rejection without
+    /// findings becomes one. Returns the ids of the entries, and the number of findings over the
+    /// limit.
+    pub(super) fn record_findings(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
         let most = self.policy.limits.findings_max as usize;
         let blocking: Vec<Finding> = review
             .blocking_issues
             .iter()
             .map(blocking_finding)
             .collect();
-        let mut bare: Vec<Finding> = bare_rejection(review).into_iter().collect();
+        let mut derived: Vec<Finding> = finding_from_bare_rejection(review).into_iter().collect();
         if !names_must_fix(review, self.policy) {
-            bare.extend(unmet(review, &self.ticket.spec));
+            derived.extend(unmet_criteria_findings(review, &self.ticket.spec));
         }
         let incoming = |finding, blocking| IncomingFinding {
             finding,
             blocking,
             low_confidence: !blocking && self.policy.is_note(finding),
         };
-        let named = bare.iter().chain(&review.findings);
+        let ordinary = derived.iter().chain(&review.findings);
         let mut incoming: Vec<IncomingFinding<'_>> = blocking
             .iter()
             .map(|finding| incoming(finding, true))
-            .chain(named.map(|finding| incoming(finding, false)))
+            .chain(ordinary.map(|finding| incoming(finding, false)))
             .collect();
         let left_out = incoming.len().saturating_sub(most);
         if left_out > 0 {
-            // The gravest stay: a flood of small ones must not wash them away.
+            // Keep the most severe: many minor findings must not push them out.
             incoming.sort_by_key(|one| {
                 let finding = one.finding;
                 let last = (!finding.actionable, one.low_confidence);
@@ -139,16 +139,16 @@ impl Transition<'_> {
             .ticket
             .submission
             .as_ref()
-            .map(|put| put.touched.clone())
+            .map(|submission| submission.touched.clone())
             .unwrap_or_default();
         let by = self.event.by.agent.clone();
         let ledger = &mut self.ticket.ledger;
-        let reported = ledger.absorb(self.ticket.round, &by, &incoming, &touched);
+        let reported = ledger.record_review(self.ticket.round, &by, &incoming, &touched);
         (reported, left_out)
     }
 
-    fn answer(&mut self, review: &Review, isolation: &str) -> SeatAnswer {
-        let (reported, left_out) = self.take_in(review);
+    fn record_answer(&mut self, review: &Review, isolation: &str) -> SeatAnswer {
+        let (reported, left_out) = self.record_findings(review);
         let mut remarks = review.remarks.clone();
         if left_out > 0 {
             remarks.push(format!("{left_out} more findings were not kept"));
@@ -168,28 +168,29 @@ impl Transition<'_> {
         }
     }
 
+    /// Decides the round, unless more reviewers have to be asked first.
     pub(super) fn decide(&mut self) {
-        let waits = if verdict(&self.ticket, self.policy).approved {
-            self.seat_confirming()
+        let asks_reviewers = if compute_verdict(&self.ticket, self.policy).approved {
+            self.seat_second_reviewers()
         } else {
-            self.put_follow_ups()
+            self.ask_about_follow_ups()
         };
-        if waits {
+        if asks_reviewers {
             return;
         }
         self.ticket.ledger.end_round(self.ticket.round);
-        let verdict = verdict(&self.ticket, self.policy);
+        let verdict = compute_verdict(&self.ticket, self.policy);
         self.ticket.counts.verdicts += 1;
         self.record_round(&verdict);
         if verdict.approved {
             return self.approve(verdict.approved_by());
         }
         self.ticket.setback = Some(ReworkReason::Findings);
-        let back = self.came_back();
-        if !back.is_empty() {
-            let evidence = format!("fixed before, and back: {}", back.join(", "));
+        let reopened = self.reopened_findings();
+        if !reopened.is_empty() {
+            let evidence = format!("fixed before, and back: {}", reopened.join(", "));
             self.escalate(
-                Reason::FindingCameBack { findings: back },
+                Reason::FindingCameBack { findings: reopened },
                 Stage::Rework,
                 &evidence,
             );
@@ -201,12 +202,12 @@ impl Transition<'_> {
             let reason = Reason::RefusedOverNotes { findings: notes };
             self.escalate(reason, Stage::Rework, &evidence);
         } else if self.rounds_used_up() {
-            self.exhausted();
-        } else if let Some(open) = self.no_progress() {
+            self.on_rounds_exhausted();
+        } else if let Some(open) = self.counts_without_progress() {
             let evidence = format!("open must-fix findings after the last verdicts: {open:?}");
             self.escalate(Reason::NoProgress { open }, Stage::Rework, &evidence);
         } else {
-            self.rework(ReworkReason::Findings);
+            self.start_rework(ReworkReason::Findings);
         }
     }
 
@@ -233,17 +234,17 @@ impl Transition<'_> {
         });
     }
 
-    fn came_back(&self) -> Vec<String> {
+    fn reopened_findings(&self) -> Vec<String> {
         let (round, policy) = (self.ticket.round, self.policy);
         let open = self.ticket.ledger.open_must_fix(policy);
         open.iter()
-            .filter(|entry| entry.came_back_in(round))
+            .filter(|entry| entry.reopened_in(round))
             .map(|entry| entry.id.clone())
             .collect()
     }
 
-    /// The counts of open must-fix findings, if they have not fallen for too long.
-    fn no_progress(&self) -> Option<Vec<u32>> {
+    /// Returns the last counts of open must-fix findings, if they did not fall for too long.
+    fn counts_without_progress(&self) -> Option<Vec<u32>> {
         let since_reset = self.ticket.counts.verdicts as usize;
         let recent = since_reset.min(VERDICTS_WITHOUT_PROGRESS);
         let rounds = &self.ticket.rounds;
@@ -260,19 +261,19 @@ impl Transition<'_> {
         self.ticket.counts.verdicts >= self.policy.rounds_allowed(self.ticket.counts.granted)
     }
 
-    /// A policy that fails, fails what reviewers have turned down. A commit that they approved or
-    /// never saw is for a person to decide.
-    pub(super) fn exhausted(&mut self) {
+    /// Ends the loop after the last round. With `on_exhausted = "fail"` a rejected commit fails; a
+    /// commit that reviewers approved or never saw is always escalated.
+    pub(super) fn on_rounds_exhausted(&mut self) {
         let rounds = self.ticket.counts.verdicts;
         let last = self.ticket.rounds.last();
-        let turned_down = last.is_some_and(|round| {
-            !round.verdict.approved && self.commit().as_ref() == Some(&round.commit)
+        let was_rejected = last.is_some_and(|round| {
+            !round.verdict.approved && self.current_commit().as_ref() == Some(&round.commit)
         });
-        if turned_down && self.policy.on_exhausted == OnExhausted::Fail {
+        if was_rejected && self.policy.on_exhausted == OnExhausted::Fail {
             let revisions = rounds.saturating_sub(1);
-            return self.fail(&format!("Review failed after {revisions} revisions"));
+            return self.fail_ticket(&format!("Review failed after {revisions} revisions"));
         }
-        let evidence = if turned_down {
+        let evidence = if was_rejected {
             format!("after {rounds} review rounds, issues remain")
         } else {
             format!("{rounds} review rounds are used up, and the change needs another")
@@ -281,10 +282,10 @@ impl Transition<'_> {
     }
 }
 
-/// Why a review cannot be a basis for a verdict, if it cannot.
-pub(crate) fn unusable(review: &Review, policy: &Policy) -> Option<&'static str> {
-    let silent = review.claim == ReviewClaim::Unknown && !names_must_fix(review, policy);
-    silent.then_some("it states no verdict and names nothing that must be fixed")
+/// Returns the reason why no verdict can be based on the review, if there is one.
+pub(crate) fn unusable_reason(review: &Review, policy: &Policy) -> Option<&'static str> {
+    let is_unusable = review.claim == ReviewClaim::Unknown && !names_must_fix(review, policy);
+    is_unusable.then_some("it states no verdict and names nothing that must be fixed")
 }
 
 pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
@@ -296,8 +297,8 @@ pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
     !review.blocking_issues.is_empty() || review.findings.iter().any(must)
 }
 
-/// A linter states no verdict: what it names is all that it says.
-fn as_linter(review: &Review, policy: &Policy) -> Review {
+/// Derives a linter's claim from its findings, because a linter states no verdict.
+fn with_linter_claim(review: &Review, policy: &Policy) -> Review {
     let claim = if names_must_fix(review, policy) {
         ReviewClaim::ChangesRequested
     } else {
@@ -309,38 +310,40 @@ fn as_linter(review: &Review, policy: &Policy) -> Review {
     }
 }
 
-/// Whether an answer speaks of the criterion: by its words, or by its number.
-fn is_about(said: &str, at: usize, criterion: &str) -> bool {
+/// Whether an answer is about the criterion, by its text or by its number (`criterion 2`).
+fn is_about_criterion(answer: &str, at: usize, criterion: &str) -> bool {
     let plain = |text: &str| {
-        let kept = text.chars().filter(|c| c.is_alphanumeric());
-        kept.flat_map(char::to_lowercase).collect::<String>()
+        let chars = text.chars().filter(|c| c.is_alphanumeric());
+        chars.flat_map(char::to_lowercase).collect::<String>()
     };
-    let (said, criterion, number) = (plain(said), plain(criterion), (at + 1).to_string());
-    let words = said.trim_start_matches(char::is_alphabetic);
-    !said.is_empty()
-        && (said.contains(&criterion)
-            || said == format!("{number}{criterion}")
-            || (criterion.contains(&said) && said.len() * 2 > criterion.len())
-            || words == number && said.len() < number.len() + 12)
+    let (answer, criterion, number) = (plain(answer), plain(criterion), (at + 1).to_string());
+    let without_label = answer.trim_start_matches(char::is_alphabetic);
+    !answer.is_empty()
+        && (answer.contains(&criterion)
+            || answer == format!("{number}{criterion}")
+            || (criterion.contains(&answer) && answer.len() * 2 > criterion.len())
+            || without_label == number && answer.len() < number.len() + 12)
 }
 
-/// Criteria of the ticket that the reviewer itself calls unmet, in a review that names no other
-/// reason: each is something that must be fixed, whatever the review claims.
-fn unmet(review: &Review, spec: &Spec) -> Vec<Finding> {
-    let asked = crate::brief::criteria(spec);
-    let no = review.criteria.iter().filter(|answer| {
-        let mut known = asked.iter().enumerate();
-        !answer.met && known.any(|(at, criterion)| is_about(&answer.criterion, at, criterion))
+/// Returns a must-fix finding for each criterion that the reviewer calls unmet, whatever the review
+/// claims. It is used for reviews that name no other must-fix finding.
+fn unmet_criteria_findings(review: &Review, spec: &Spec) -> Vec<Finding> {
+    let criteria = crate::brief::criteria(spec);
+    let unmet = review.criteria.iter().filter(|answer| {
+        let mut criteria = criteria.iter().enumerate();
+        !answer.met
+            && criteria.any(|(at, criterion)| is_about_criterion(&answer.criterion, at, criterion))
     });
-    no.map(|answer| {
-        let title = format!("Not met: {}", answer.criterion);
-        Finding {
-            problem: answer.evidence.clone(),
-            category: Some(findings::Category::Requirements),
-            ..plain_finding(&title, Severity::High, "unmet criterion")
-        }
-    })
-    .collect()
+    unmet
+        .map(|answer| {
+            let title = format!("Not met: {}", answer.criterion);
+            Finding {
+                problem: answer.evidence.clone(),
+                category: Some(findings::Category::Requirements),
+                ..plain_finding(&title, Severity::High, "unmet criterion")
+            }
+        })
+        .collect()
 }
 
 fn blocking_finding(issue: &findings::BlockingIssue) -> Finding {
@@ -352,8 +355,8 @@ fn blocking_finding(issue: &findings::BlockingIssue) -> Finding {
     }
 }
 
-/// A rejection that names nothing is one must-fix finding made of its text.
-fn bare_rejection(review: &Review) -> Option<Finding> {
+/// Turns a rejection without findings into one must-fix finding with its text.
+fn finding_from_bare_rejection(review: &Review) -> Option<Finding> {
     let names_something = review.findings.iter().any(|finding| finding.actionable);
     if review.claim != ReviewClaim::ChangesRequested
         || names_something
@@ -366,14 +369,14 @@ fn bare_rejection(review: &Review) -> Option<Finding> {
         .clone()
         .or_else(|| review.claim_text.clone())
         .unwrap_or_default();
-    let said = if text.trim().is_empty() {
+    let problem = if text.trim().is_empty() {
         "rejected without a reason".to_owned()
     } else {
         text
     };
     Some(Finding {
-        problem: Some(said.clone()),
-        ..plain_finding(&said, Severity::High, "rejection")
+        problem: Some(problem.clone()),
+        ..plain_finding(&problem, Severity::High, "rejection")
     })
 }
 

@@ -1,5 +1,5 @@
-//! In which stages an event is possible, and who may report it. The table in ARCHITECTURE.md is
-//! generated from here.
+//! The stages in which each event is possible, and the roles that may report it. The table in
+//! ARCHITECTURE.md is generated from here.
 
 use crate::event::{EventKind, Role};
 use crate::job::Task;
@@ -8,17 +8,18 @@ use crate::ticket::Stage::{
     Rework,
 };
 
-/// Stages in which something goes on, or could at once.
+/// Stages with a job that runs or waits for a worker.
 const ACTIVE: &[Stage] = &[
     Queued, Building, Checking, Reviewing, Rework, Approved, Merging,
 ];
-/// All but the terminal ones.
+/// All stages except the terminal ones.
 const ALIVE: &[Stage] = &[
     Pending, Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
 ];
 const BEFORE_WORK: &[Stage] = &[Pending, Blocked];
 
-pub fn stages(what: &EventKind) -> &'static [Stage] {
+/// Stages in which the event is possible.
+pub fn allowed_stages(what: &EventKind) -> &'static [Stage] {
     match what {
         EventKind::Created { .. } => &[],
         EventKind::DependencyMet { .. } | EventKind::DependenciesSet { .. } => BEFORE_WORK,
@@ -50,11 +51,11 @@ pub fn stages(what: &EventKind) -> &'static [Stage] {
 }
 
 const PERSON: &[Role] = &[Role::Human, Role::Admin];
-const HOUSE: &[Role] = &[Role::Service, Role::Admin];
+const SYSTEM: &[Role] = &[Role::Service, Role::Admin];
 const ANYBODY: &[Role] = &Role::ALL;
 
-/// Who may report it; for a job's report that hangs on the job.
-pub fn roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
+/// Roles that may report the event. For a job's report they depend on its task.
+pub fn allowed_roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
     match what {
         EventKind::Created { .. } => ANYBODY,
         EventKind::Started { .. }
@@ -64,9 +65,9 @@ pub fn roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         | EventKind::Verified { .. }
         | EventKind::Landed { .. }
         | EventKind::Conflicted { .. }
-        | EventKind::CombinationRed { .. } => task.map_or(HOUSE, worker),
+        | EventKind::CombinationRed { .. } => task.map_or(SYSTEM, worker_roles),
         EventKind::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
-        EventKind::JobFailed { .. } => task.map_or(HOUSE, worker_or_house),
+        EventKind::JobFailed { .. } => task.map_or(SYSTEM, worker_or_system_roles),
         EventKind::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
         EventKind::DependencyMet { .. }
         | EventKind::DependencyFailed { .. }
@@ -74,7 +75,7 @@ pub fn roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         | EventKind::LeaseLost { .. }
         | EventKind::AgentOut { .. }
         | EventKind::WentStale { .. }
-        | EventKind::BudgetReached { .. } => HOUSE,
+        | EventKind::BudgetReached { .. } => SYSTEM,
         EventKind::DependenciesSet { .. }
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
@@ -84,7 +85,7 @@ pub fn roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
     }
 }
 
-fn worker_or_house(task: &Task) -> &'static [Role] {
+fn worker_or_system_roles(task: &Task) -> &'static [Role] {
     match task {
         Task::Build { .. } => &[Role::Builder, Role::Service],
         Task::Review { .. } => &[Role::Reviewer, Role::Service],
@@ -93,7 +94,7 @@ fn worker_or_house(task: &Task) -> &'static [Role] {
     }
 }
 
-fn worker(task: &Task) -> &'static [Role] {
+fn worker_roles(task: &Task) -> &'static [Role] {
     match task {
         Task::Build { .. } => &[Role::Builder],
         Task::Review { .. } => &[Role::Reviewer],

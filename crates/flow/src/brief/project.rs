@@ -1,15 +1,15 @@
-//! A project's own words to the agents that work on it: rules, instruction files, and a text for each
-//! role. All of it comes from the base branch, never from the change under review.
+//! A project's own instructions for agents: rules, instruction files, and a text for each role. All
+//! of it comes from the base branch, never from the change under review.
 
 use std::fmt::Write as _;
 
 use super::quote::{block, line, section};
-use super::{bullets, check_list};
+use super::{bullet_section, check_list};
 use crate::event::Role;
 
-/// Instruction files that are named to every role where the base branch has them.
+/// Instruction files that every brief names if the base branch has them.
 pub const INSTRUCTION_FILES: [&str; 3] = ["REVIEW.md", "AGENTS.md", "CLAUDE.md"];
-/// A longer text for a role is refused: every run would pay for it.
+/// Longest text for a role, in bytes. Every run pays for it.
 pub const ROLE_TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// The project's instructions to every agent.
@@ -19,7 +19,7 @@ pub struct ProjectRules {
     pub rules: Vec<String>,
     /// The commands that will be run on the commit.
     pub checks: Vec<String>,
-    /// Those of [`INSTRUCTION_FILES`] that the base branch has.
+    /// The [`INSTRUCTION_FILES`] that the base branch has.
     pub instruction_files: Vec<String>,
     /// Texts of the base branch for single roles.
     pub role_texts: RoleTexts,
@@ -42,7 +42,7 @@ pub struct RoleText {
 
 impl ProjectRules {
     pub(super) fn rules(&self) -> String {
-        bullets("Project rules", &self.rules)
+        bullet_section("Project rules", &self.rules)
     }
 
     pub(super) fn checks_to_come(&self) -> String {

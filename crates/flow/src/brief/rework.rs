@@ -1,8 +1,8 @@
-//! Why a change came back, and what its builder has to do about it.
+//! The reason for a rework, and what the builder has to do about it.
 
 use std::fmt::Write as _;
 
-use super::bullets;
+use super::bullet_section;
 use super::quote::{fenced, line, section};
 use crate::ledger::{FindingStatus, LedgerEntry};
 use crate::policy::Policy;
@@ -39,7 +39,7 @@ pub fn reasons(ticket: &Ticket, setback: &ReworkReason, policy: &Policy) -> Stri
             let text = "The base branch has moved and your change no longer merges. Merge the base \
                         branch into yours and resolve the conflicts so that both sides keep their intent.";
             let mut out = section("Merge conflict", text);
-            out.push_str(&bullets("Files in conflict", files));
+            out.push_str(&bullet_section("Files in conflict", files));
             out.push_str(&fenced("git's own words", evidence));
             out
         }
@@ -56,7 +56,7 @@ fn forbidden_paths(paths: &[String], base: &str) -> String {
         format!("`git checkout {base} -- '{path}'` (if it is new: `git rm '{path}'`)")
     };
     let commands: Vec<String> = paths.iter().map(restore).collect();
-    out.push_str(&bullets("How to restore them", &commands));
+    out.push_str(&bullet_section("How to restore them", &commands));
     out
 }
 
@@ -109,7 +109,7 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     out
 }
 
-/// The gates that did not pass and the reviewers' notes, where no finding gives the reason.
+/// Lists the gates that did not pass and the reviewers' notes, if no finding gives the reason.
 fn why_not_approved(ticket: &Ticket) -> String {
     let Some(round) = ticket.rounds.last() else {
         return String::new();
@@ -121,7 +121,7 @@ fn why_not_approved(ticket: &Ticket) -> String {
         .filter(|gate| !gate.passed)
         .map(|gate| format!("{}: {}", gate.name, gate.why))
         .collect();
-    let mut out = bullets("Why it was not approved", &failed);
+    let mut out = bullet_section("Why it was not approved", &failed);
     for seat in &round.seats {
         let answer = seat.answer.as_ref();
         if let Some(notes) = answer.and_then(|answer| answer.notes.as_ref()) {
@@ -142,7 +142,7 @@ pub fn numbered(number: usize, entry: &LedgerEntry) -> String {
         entry.id,
         line(&finding.title)
     );
-    let place = entry.place();
+    let place = entry.location();
     let parts = [
         ("Where", (!place.is_empty()).then_some(place.as_str())),
         ("Problem", finding.problem.as_deref()),
@@ -169,7 +169,7 @@ pub fn numbered(number: usize, entry: &LedgerEntry) -> String {
 pub fn one_liners(title: &str, entries: &[&LedgerEntry]) -> String {
     let items: Vec<String> = entries
         .iter()
-        .map(|entry| format!("{} {} {}", entry.id, entry.place(), entry.finding.title))
+        .map(|entry| format!("{} {} {}", entry.id, entry.location(), entry.finding.title))
         .collect();
-    bullets(title, &items)
+    bullet_section(title, &items)
 }

@@ -6,7 +6,7 @@ use expect_test::expect_file;
 use findings::{Finding, Severity};
 
 use super::*;
-use crate::advance::open;
+use crate::advance::open_ticket;
 use crate::event::{
     Actor, AnswerOutcome, Event, EventKind, FindingReport, ReportedOutcome, Role, VerifierAnswer,
 };
@@ -32,7 +32,7 @@ fn ticket() -> Ticket {
         expects: None,
         what,
     };
-    open(&TicketId::new("T-1").unwrap(), &event, &Policy::default())
+    open_ticket(&TicketId::new("T-1").unwrap(), &event, &Policy::default())
         .unwrap()
         .ticket
 }
@@ -70,26 +70,28 @@ fn reviewed() -> Ticket {
         .collect();
     ticket
         .ledger
-        .absorb(1, "rita", &incoming, &findings::LineMap::default());
+        .record_review(1, "rita", &incoming, &findings::LineMap::default());
     let fixed = VerifierAnswer {
         finding: "F1".to_owned(),
         outcome: AnswerOutcome::Fixed,
         evidence: "escaped".to_owned(),
     };
-    ticket.ledger.hear_verifier(2, "vera", &fixed, false);
+    ticket
+        .ledger
+        .apply_verifier_answer(2, "vera", &fixed, false);
     let disputed = FindingReport {
         finding: "F2".to_owned(),
         outcome: ReportedOutcome::Disputed,
         note: "the parser\nrefuses it before".to_owned(),
     };
-    ticket.ledger.hear_builder(2, "bob", &disputed);
+    ticket.ledger.apply_builder_report(2, "bob", &disputed);
     ticket.setback = Some(ReworkReason::Findings);
     ticket.round = 2;
     ticket
 }
 
-/// Tokens of a text, estimated at four bytes each: what the usual tokenizers make of English and code,
-/// give or take a fifth.
+/// Estimates the tokens of a text at four bytes each. Usual tokenizers are within a fifth of that
+/// for English and code.
 fn tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }
@@ -130,11 +132,11 @@ fn submitted(mut ticket: Ticket) -> Ticket {
 
 fn build_of(ticket: &Ticket) -> String {
     let (policy, rules) = (Policy::default(), ProjectRules::default());
-    build(ticket, &policy, &rules, Recipient::Spawned)
+    for_builder(ticket, &policy, &rules, Recipient::Spawned)
 }
 
 fn review_of(ticket: &Ticket, rules: &ProjectRules) -> String {
-    review(
+    for_review(
         ticket,
         "reviewer",
         &Policy::default(),
@@ -145,13 +147,13 @@ fn review_of(ticket: &Ticket, rules: &ProjectRules) -> String {
 
 #[test]
 fn build_brief() {
-    let text = build(&ticket(), &Policy::default(), &rules(), Recipient::Spawned);
+    let text = for_builder(&ticket(), &Policy::default(), &rules(), Recipient::Spawned);
     expect_file!["snapshots/build_brief.txt"].assert_eq(&with_size(&text));
 }
 
 #[test]
 fn build_brief_over_mcp() {
-    let text = build(
+    let text = for_builder(
         &ticket(),
         &Policy::default(),
         &ProjectRules::default(),
@@ -179,7 +181,7 @@ fn merge_conflict_brief() {
 
 #[test]
 fn task_brief() {
-    let text = task(&ticket(), "see issue 7", &ProjectRules::default());
+    let text = for_task(&ticket(), "see issue 7", &ProjectRules::default());
     expect_file!["snapshots/task_brief.txt"].assert_eq(&with_size(&text));
 }
 
@@ -192,7 +194,7 @@ fn review_brief() {
 #[test]
 fn review_brief_over_mcp() {
     let (policy, rules) = (Policy::default(), ProjectRules::default());
-    let text = review(
+    let text = for_review(
         &submitted(ticket()),
         "reviewer",
         &policy,
@@ -204,19 +206,21 @@ fn review_brief_over_mcp() {
 
 #[test]
 fn in_form_brief() {
-    expect_file!["snapshots/in_form_brief.txt"]
-        .assert_eq(&with_size(&in_form("c1", "the answer has no `verdict`")));
+    expect_file!["snapshots/in_form_brief.txt"].assert_eq(&with_size(&for_answer_in_form(
+        "c1",
+        "the answer has no `verdict`",
+    )));
 }
 
 #[test]
 fn countersign_brief() {
-    let text = countersign(&submitted(ticket()), "reviewer", "c1", Recipient::Spawned);
+    let text = for_countersign(&submitted(ticket()), "reviewer", "c1", Recipient::Spawned);
     expect_file!["snapshots/countersign_brief.txt"].assert_eq(&with_size(&text));
 }
 
 #[test]
 fn verify_brief() {
-    let text = verify(
+    let text = for_verifier(
         &submitted(reviewed()),
         &["F2".to_owned()],
         &rules(),
@@ -228,11 +232,11 @@ fn verify_brief() {
 #[test]
 fn verify_brief_over_mcp() {
     let (rules, ids) = (ProjectRules::default(), ["F2".to_owned()]);
-    let text = verify(&submitted(reviewed()), &ids, &rules, Recipient::Connected);
+    let text = for_verifier(&submitted(reviewed()), &ids, &rules, Recipient::Connected);
     expect_file!["snapshots/verify_brief_over_mcp.txt"].assert_eq(&with_size(&text));
 }
 
-/// Every review pays for it: with the section on where the change is, and without the ticket.
+/// Every review pays for these tokens: with the section on the change's place, without the ticket.
 #[test]
 fn a_review_brief_is_under_1500_tokens_without_the_ticket() {
     let mut ticket = submitted(ticket());
@@ -250,8 +254,8 @@ fn a_review_brief_is_under_1500_tokens_without_the_ticket() {
     for policy in Policy::PRESETS.map(|name| Policy::preset(name).unwrap()) {
         let seat = policy.reviewers[0].name.clone();
         for recipient in [Recipient::Spawned, Recipient::Connected] {
-            let text = review(&ticket, &seat, &policy, &ProjectRules::default(), recipient);
-            let count = tokens(&placed(&text, &place));
+            let text = for_review(&ticket, &seat, &policy, &ProjectRules::default(), recipient);
+            let count = tokens(&with_change_location(&text, &place));
             assert!(count < 1_500, "{count} tokens: {text}");
         }
     }
@@ -281,7 +285,7 @@ fn the_threshold_and_the_severities_are_the_policys() {
     let ticket = submitted(ticket());
     let told = |policy: &Policy| {
         let rules = ProjectRules::default();
-        review(&ticket, "reviewer", policy, &rules, Recipient::Spawned)
+        for_review(&ticket, "reviewer", policy, &rules, Recipient::Spawned)
     };
     assert!(told(&Policy::default()).contains("Findings under 0.6 are kept as notes"));
     let strict = Policy {
@@ -293,7 +297,7 @@ fn the_threshold_and_the_severities_are_the_policys() {
     assert!(told(&strict).contains("These send the change back: critical, high, medium."));
 }
 
-/// No brief sends its reader where it cannot go.
+/// No brief names a tool or a file that its reader does not have.
 #[test]
 fn an_agent_over_mcp_is_told_of_tools_and_a_spawned_one_of_files() {
     let ticket = submitted(reviewed());
@@ -303,10 +307,10 @@ fn an_agent_over_mcp_is_told_of_tools_and_a_spawned_one_of_files() {
         (Recipient::Connected, "`submit_", "COUNTERSIGN_"),
     ] {
         for text in [
-            build(&ticket, &policy, &rules, recipient),
+            for_builder(&ticket, &policy, &rules, recipient),
             for_reviewer(&ticket, "reviewer", &policy, &rules, recipient),
-            verify(&ticket, &ids, &rules, recipient),
-            countersign(&ticket, "reviewer", "c1", recipient),
+            for_verifier(&ticket, &ids, &rules, recipient),
+            for_countersign(&ticket, "reviewer", "c1", recipient),
         ] {
             assert!(text.contains(there), "{text}");
             assert!(!text.contains(not_there), "{text}");
@@ -355,7 +359,7 @@ fn a_placed_brief_says_where_the_change_is_and_what_to_look_at_twice() {
         diff: "/run/review/change.diff",
         from_base: &from_base,
     };
-    let text = placed("# Review T-1: x\n\nthe rest\n", &place);
+    let text = with_change_location("# Review T-1: x\n\nthe rest\n", &place);
     assert!(text.starts_with("# Review T-1: x\n\n## Where the change is\n"));
     assert!(text.ends_with("\n\nthe rest\n"), "{text}");
     for needed in [
@@ -367,7 +371,7 @@ fn a_placed_brief_says_where_the_change_is_and_what_to_look_at_twice() {
     ] {
         assert!(text.contains(needed), "{needed:?}: {text}");
     }
-    let plain = placed(
+    let plain = with_change_location(
         "# Review\n",
         &ChangeLocation {
             from_base: &[],

@@ -216,13 +216,13 @@ Call `submit_review_result` with the assignment's `attempt`, its `commit`, and:
 ```
 "#;
 
-/// Sent to a reviewer whose answer was neither an approval in form nor a refusal.
+/// Text for a reviewer whose answer was neither a valid approval nor a refusal.
 pub const IN_FORM: &str = "\
 Countersign read your review and could take it neither as an approval nor as a refusal. Give your answer
 once more, in the form below. Keep your judgement; only the form changes. You are asked once.
 ";
 
-/// Sent to a reviewer that refused and named nothing that has to be fixed.
+/// Text for a reviewer that refused without a must-fix finding.
 pub const COUNTERSIGN: &str = "\
 You asked for changes, but none of your findings has to be fixed before this change lands: they are minor, or
 you were not sure of them. They are recorded as listed here. Do you approve this commit with them on record?

@@ -20,7 +20,9 @@ fn ticket(name: &str, stage: Stage, critical: bool) -> Ticket {
         what,
     };
     let id = TicketId::new(name).unwrap();
-    let mut ticket = crate::open(&id, &event, &Policy::default()).unwrap().ticket;
+    let mut ticket = crate::open_ticket(&id, &event, &Policy::default())
+        .unwrap()
+        .ticket;
     ticket.stage = stage;
     ticket
 }
@@ -32,37 +34,37 @@ fn an_epic_stands_as_its_tickets_do() {
     let rows: [Row; 8] = [
         (
             &[(Done, false), (Queued, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "goes",
         ),
         (
             &[(Escalated, false), (Queued, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "goes",
         ),
         (
             &[(Failed, true), (Queued, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "stopped",
         ),
         (
             &[(Escalated, true), (Pending, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "waits",
         ),
         (
             &[(Failed, false), (Blocked, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "waits",
         ),
         (
             &[(Done, false), (Cancelled, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "incomplete",
         ),
         (
             &[(Done, true), (Done, false)],
-            EpicSignoff::Waits,
+            EpicSignoff::Waiting,
             "at_the_gate",
         ),
         (
@@ -77,7 +79,7 @@ fn an_epic_stands_as_its_tickets_do() {
             .enumerate()
             .map(|(n, (stage, critical))| ticket(&format!("t{n}"), *stage, *critical))
             .collect();
-        let said = serde_json::to_value(standing(&tickets, gate)).unwrap();
+        let said = serde_json::to_value(epic_status(&tickets, gate)).unwrap();
         assert_eq!(said["standing"], word, "{stages:?}");
     }
 }
@@ -86,7 +88,7 @@ fn an_epic_stands_as_its_tickets_do() {
 fn a_rehearsal_names_every_agent_in_the_fourth_seeds_words() {
     let id = TicketId::new("1.2").unwrap();
     assert_eq!(
-        rehearsal(&id, 2, &["reviewer".to_owned()]),
+        dry_run_plan(&id, 2, &["reviewer".to_owned()]),
         [
             "[DRY-RUN] Would spawn epic-builder for Story 1.2",
             "[DRY-RUN] Would spawn epic-reviewer for Story 1.2 round 1",

@@ -1,13 +1,17 @@
 //! The threshold of confidence under which a finding is a note: kept and shown, but it costs no round.
 
 use findings::Finding;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
 
 /// A share from 0 to 1, in whole percent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "f64", into = "f64")]
+#[schemars(with = "f64", extend("minimum" = 0, "maximum" = 1))]
 pub struct Confidence {
     percent: u8,
 }

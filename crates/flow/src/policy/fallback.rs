@@ -1,18 +1,22 @@
-//! Who stands in for whom. Named here, decided on in `advance`: nobody judges what it built.
+//! Fallback agents: named here, used in `advance`. No agent judges its own work.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
 use crate::job::Task;
 
 /// The agent that takes over, by what is to be done; a reviewer's seat may have its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fallback {
+    /// For the builder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
+    /// For the reviewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<String>,
+    /// For the verifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
 }
@@ -24,7 +28,7 @@ impl Fallback {
 }
 
 impl Policy {
-    /// Who takes over a job, where somebody is named. A linter has nobody: it is the project's own.
+    /// Returns the fallback agent of a job. A linter has none, because it is the project's own.
     pub fn fallback_for(&self, task: &Task) -> Option<&str> {
         match task {
             Task::Build { .. } => self.fallback.build.as_deref(),
@@ -39,9 +43,9 @@ impl Policy {
         }
     }
 
-    /// Whoever builds in another's place judges nothing: where that leaves a judge's place empty,
+    /// A fallback builder judges nothing. If that leaves a reviewer or verifier without an agent,
     /// the change could never land. The reviewer and the verifier as the project names them.
-    pub fn nobody_left_to_judge(&self, reviewer: &str, verifier: &str) -> Option<String> {
+    pub fn fallback_judge_problem(&self, reviewer: &str, verifier: &str) -> Option<String> {
         let builder = self.fallback.build.as_deref()?;
         let seats = self.reviewers.iter().filter(|seat| !seat.is_linter());
         let judges = seats.map(|seat| {

@@ -1,41 +1,62 @@
 //! Bounds that are not rounds: tries, times, sizes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::within;
+use super::check_range;
 
 /// Bounds that are not rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// Tries of one job.
     pub retries_max: u32,
+    /// The first wait before a retry.
     pub backoff_secs: u64,
+    /// The longest wait before a retry.
     pub backoff_secs_max: u64,
+    /// Fresh reviewers that are tried before a person is asked.
     pub unusable_reviews_max: u32,
+    /// Red checks in one round.
     pub red_checks_max: u32,
+    /// Merge conflicts before a person is asked.
     pub conflicts_max: u32,
+    /// Approvals that a moved base branch may void.
     pub stale_max: u32,
+    /// Reworks of one round that skip the review because findings are not fixed.
     pub unfixed_max: u32,
     /// Commits that the landing queue tries together.
     pub batch_max: u32,
+    /// Time that a worker holds a job without a sign of life.
     pub lease_secs: u64,
+    /// The longest build.
     pub build_secs: u64,
+    /// The longest run of all checks.
     pub check_secs: u64,
+    /// The longest review.
     pub review_secs: u64,
+    /// The longest verification.
     pub verify_secs: u64,
+    /// The longest landing.
     pub merge_secs: u64,
+    /// Silence that ends a run.
     pub idle_secs: u64,
+    /// Bytes of output that are kept of a run.
     pub output_bytes_max: u64,
-    /// What one run may add on the disk.
+    /// Bytes that a run may write.
     pub disk_bytes_max: u64,
-    /// How many files, directories and links.
+    /// Files, directories and links that a run may create.
     pub disk_files_max: u64,
-    /// Findings of one review beyond these are counted, not kept.
+    /// Findings that are kept of one review; more are counted.
     pub findings_max: u32,
+    /// Jobs that wait in one queue.
     pub queue_max: u32,
+    /// Silence of an agent that is reported.
     pub heartbeat_secs: u64,
+    /// Interval of the search for lost leases.
     pub watchdog_secs: u64,
+    /// Interval of the search for work if no wake-up arrives.
     pub poll_secs: u64,
 }
 
@@ -85,7 +106,7 @@ impl Limits {
 
     pub(super) fn problems(&self, found: &mut Vec<String>) {
         const WEEK: u64 = 7 * 86_400;
-        within(found, "limits.lease_secs", self.lease_secs, 1..=86_400);
+        check_range(found, "limits.lease_secs", self.lease_secs, 1..=86_400);
         for (name, value) in [
             ("limits.build_secs", self.build_secs),
             ("limits.check_secs", self.check_secs),
@@ -94,16 +115,16 @@ impl Limits {
             ("limits.merge_secs", self.merge_secs),
             ("limits.idle_secs", self.idle_secs),
         ] {
-            within(found, name, value, 1..=WEEK);
+            check_range(found, name, value, 1..=WEEK);
         }
-        within(found, "limits.retries_max", self.retries_max, 0..=100);
-        within(found, "limits.batch_max", self.batch_max, 1..=100);
+        check_range(found, "limits.retries_max", self.retries_max, 0..=100);
+        check_range(found, "limits.batch_max", self.batch_max, 1..=100);
         for (name, value, least) in [
             ("limits.disk_bytes_max", self.disk_bytes_max, 1 << 20),
             ("limits.disk_files_max", self.disk_files_max, 1),
         ] {
-            within(found, name, value, least..=1 << 50);
+            check_range(found, name, value, least..=1 << 50);
         }
-        within(found, "limits.findings_max", self.findings_max, 1..=10_000);
+        check_range(found, "limits.findings_max", self.findings_max, 1..=10_000);
     }
 }

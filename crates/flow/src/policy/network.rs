@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,13 +12,16 @@ const HOSTS_MAX: usize = 64;
 const HOST_CHARS_MAX: usize = 253;
 
 /// Whether runs may reach beyond this machine, by role.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Networks {
+    /// For builders.
     pub build: Network,
-    /// Checks of a commit and of a combination.
+    /// For checks.
     pub check: Network,
+    /// For reviewers.
     pub review: Network,
+    /// For verifiers.
     pub verify: Network,
 }
 
@@ -32,7 +36,9 @@ impl Default for Networks {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The network of one role.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "WrittenNetwork")]
 pub enum Network {
     On,
     Off,
@@ -40,6 +46,24 @@ pub enum Network {
     Provider,
     /// Only these hosts and, for an agent, its provider's; through the same proxy.
     Hosts(Vec<String>),
+}
+
+/// The form in a file, for the schema alone.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its shape is used")]
+enum WrittenNetwork {
+    Word(NetworkWord),
+    Hosts(Vec<String>),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its shape is used")]
+enum NetworkWord {
+    On,
+    Off,
+    Provider,
 }
 
 const WORDS: &[&str] = &["on", "off", "provider"];
@@ -95,7 +119,7 @@ impl<'de> Visitor<'de> for WordOrList {
 }
 
 impl Networks {
-    /// What is impossible, each with the key it stands at.
+    /// Lists impossible values, each with its key.
     pub(super) fn problems(&self, found: &mut Vec<String>) {
         let roles = [
             ("network.build", &self.build),

@@ -4,7 +4,7 @@
 //! through any number of them, and `!` takes back what an earlier line of the same list matched.
 //! Names are compared as bytes, case and all.
 
-pub mod first;
+pub mod legacy;
 mod name;
 #[cfg(test)]
 mod tests;

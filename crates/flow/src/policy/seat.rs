@@ -1,34 +1,38 @@
-//! The seats at the reviewers' table: who sits there, and for which changes.
+//! The reviewers of a policy, and the changes that each of them reviews.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
 use super::pattern::{self, PathPatterns};
 use crate::ticket::{Submission, Ticket};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SeatSpec {
+    /// The reviewer's name.
     pub name: String,
-    /// What this reviewer looks at above all.
+    /// The subject that this reviewer looks at above all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lens: Option<String>,
-    /// The agent that takes the seat, where one is named.
+    #[serde(alias = "lens")]
+    pub focus: Option<String>,
+    /// The agent that reviews.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Who takes the seat when that agent cannot.
+    /// The agent that reviews when that one cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// Asked only when the others would let the change through: a last look, on the same commit.
+    /// Asked only when the others would approve: a second, fresh look at the same commit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub confirms: bool,
+    #[serde(alias = "confirms")]
+    pub second_reviewer: bool,
     /// Only for changes that touch one of these paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Only for tickets of one of these kinds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
-    /// Only for changes of at least so many lines.
+    /// Only for changes of at least this many lines.
     #[serde(skip_serializing_if = "is_zero")]
     pub lines_min: u32,
     /// Only from this round on.
@@ -37,15 +41,16 @@ pub struct SeatSpec {
     /// Only up to this round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_round: Option<u32>,
+    /// The whole change, or from the second round on only what changed since the last.
     #[serde(skip_serializing_if = "ReviewScope::is_whole")]
     pub scope: ReviewScope,
-    /// A linter in the seat: the command whose output is read as a review.
+    /// A linter as a reviewer: its output is read as findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What a reviewer is asked to look at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The part of a change that a reviewer looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewScope {
     #[default]
@@ -70,10 +75,10 @@ impl Default for SeatSpec {
     fn default() -> Self {
         Self {
             name: "reviewer".to_owned(),
-            lens: None,
+            focus: None,
             agent: None,
             fallback: None,
-            confirms: false,
+            second_reviewer: false,
             paths: Vec::new(),
             kinds: Vec::new(),
             lines_min: 0,
@@ -88,14 +93,14 @@ impl Default for SeatSpec {
 impl Policy {
     /// Puts agents into the seats that name none: the same one everywhere if it is one, else in
     /// turn. Where there are more agents than seats, each of the rest has a seat of its own.
-    pub fn seat(&mut self, agents: &[String]) {
+    pub fn assign_agents(&mut self, agents: &[String]) {
         if agents.len() < 2 {
             return;
         }
         let mut next = agents.iter().cycle();
         let mut seated = 0;
         for seat in &mut self.reviewers {
-            if seat.agent.is_none() && !seat.is_linter() && !seat.confirms {
+            if seat.agent.is_none() && !seat.is_linter() && !seat.second_reviewer {
                 seat.agent = next.next().cloned();
                 seated += 1;
             }
@@ -112,15 +117,15 @@ impl Policy {
 
 impl SeatSpec {
     /// Whether this reviewer has a say on the ticket's commit in the round at work.
-    pub fn fits(&self, ticket: &Ticket, round: u32) -> bool {
+    pub fn applies_to(&self, ticket: &Ticket, round: u32) -> bool {
         let kind = ticket.spec.kind.as_deref().unwrap_or_default();
         let of_kind = self.kinds.is_empty() || self.kinds.iter().any(|known| known == kind);
         let in_time = round >= self.from_round && self.until_round.is_none_or(|last| round <= last);
         let put = ticket.submission.as_ref();
-        of_kind && in_time && put.is_none_or(|put| self.fits_change(put))
+        of_kind && in_time && put.is_none_or(|put| self.applies_to_change(put))
     }
 
-    fn fits_change(&self, put: &Submission) -> bool {
+    fn applies_to_change(&self, put: &Submission) -> bool {
         let here = self.paths.is_empty() || self.touched_by(put);
         here && put.lines_changed >= self.lines_min
     }
@@ -130,7 +135,7 @@ impl SeatSpec {
         if put.edition == 0 {
             return files.any(|file| {
                 let mut paths = self.paths.iter();
-                paths.any(|pattern| pattern::first::fits(pattern, file))
+                paths.any(|pattern| pattern::legacy::matches(pattern, file))
             });
         }
         let patterns = PathPatterns::new(&self.paths);
@@ -139,7 +144,7 @@ impl SeatSpec {
 
     /// An agent's seat that is there for every change of every ticket in every round, and sees
     /// the whole of it.
-    pub fn is_standing(&self) -> bool {
+    pub fn is_unconditional(&self) -> bool {
         self.paths.is_empty()
             && self.kinds.is_empty()
             && self.lines_min == 0
@@ -150,9 +155,9 @@ impl SeatSpec {
     }
 
     /// Two seats of which one follows the other without a gap are as good as one that stays.
-    pub fn is_whole_agent(&self) -> bool {
+    pub fn is_unconditional_but_for_rounds(&self) -> bool {
         self.command.is_none()
-            && !self.confirms
+            && !self.second_reviewer
             && self.scope == ReviewScope::Whole
             && self.paths.is_empty()
             && self.kinds.is_empty()

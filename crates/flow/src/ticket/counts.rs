@@ -1,19 +1,19 @@
-//! How often each thing happened that has a limit.
+//! Counters of everything that has a limit.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that may not grow without end.
+/// Counters that a limit of the policy is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Counts {
     /// Verdicts since the last reset by a person.
     pub verdicts: u32,
-    /// Rounds that persons granted on top of the policy's maximum since then.
+    /// Rounds that people granted on top of the policy's maximum since that reset.
     pub granted: u32,
     pub red_checks: u32,
     pub conflicts: u32,
     pub stale: u32,
     pub unusable_reviews: u32,
-    /// Reworks of this round that left open what they were to fix.
+    /// Reworks of this round that left must-fix findings open.
     #[serde(default)]
     pub unfixed: u32,
     /// Submissions that changed a forbidden path.

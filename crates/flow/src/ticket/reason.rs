@@ -1,4 +1,4 @@
-//! Why a ticket waits for a person.
+//! Reasons for an escalation: why a ticket waits for a person.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Reason {
     NobodyToJudge {
         why: String,
     },
-    /// A reviewer refuses and is sure of none of its findings.
+    /// A reviewer refuses, and all its open findings are notes.
     RefusedOverNotes {
         findings: Vec<String>,
     },

@@ -1,4 +1,5 @@
-//! Refusals: who can be asked about one again, and that nobody who refused is named as countersigner.
+//! Refusals of reviewers: whom to ask again, and correct names of countersigners. A reviewer that
+//! refused is never named as one.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,36 +8,36 @@ use crate::job::Task;
 use super::{Approval, ApprovedBy, Seat, Ticket};
 
 impl Seat {
-    /// The open question is whether the reviewer countersigns with its findings as follow-ups.
+    /// Whether the reviewer is asked to countersign with its findings as follow-ups.
     pub fn is_asked_to_countersign(&self) -> bool {
         self.answer.is_some() && self.refusal.as_ref().is_some_and(|refusal| refusal.asked)
     }
 }
 
-/// Where a refusal came from, so that the same reviewer can be asked about it.
+/// Source of a refusal, so that the same reviewer can be asked about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The review job that brought it.
+    /// Serial of the review job that reported it.
     pub job: u32,
-    /// The agent, as jobs name it.
+    /// Agent, as jobs name it.
     pub agent: String,
-    /// Its findings were put to it as follow-ups; that happens once.
+    /// The reviewer was asked whether it countersigns. That happens once.
     #[serde(default)]
     pub asked: bool,
 }
 
 impl Ticket {
-    /// The task asks a reviewer that refused whether it countersigns all the same.
+    /// Whether the task asks a reviewer that refused to countersign after all.
     pub fn asks_to_countersign(&self, task: &Task) -> bool {
         let Task::Review { seat, .. } = task else {
             return false;
         };
         let mut seats = self.seats.iter();
-        seats.any(|known| known.name == *seat && known.is_asked_to_countersign())
+        seats.any(|one| one.name == *seat && one.is_asked_to_countersign())
     }
 
-    /// Who gave an approval. Records of earlier versions name every reviewer of the round; whoever
-    /// refused is taken out by what the round says.
+    /// Returns who gave an approval. Records of earlier versions name every reviewer of the round,
+    /// so reviewers that refused are removed according to the round's verdict.
     pub fn approver(&self, approval: &Approval) -> ApprovedBy {
         let mut rounds = self.rounds.iter();
         match (
@@ -48,16 +49,16 @@ impl Ticket {
         }
     }
 
-    /// The same ticket with its approvals as this version records them.
+    /// Returns the ticket with its approvals as this version records them.
     #[must_use]
-    pub fn naming_only_countersigners(mut self) -> Self {
-        let now = self.approval.as_ref().map(|one| self.approver(one));
+    pub fn without_refusing_approvers(mut self) -> Self {
+        let current = self.approval.as_ref().map(|one| self.approver(one));
         let voided: Vec<ApprovedBy> = self
             .approvals_voided
             .iter()
             .map(|one| self.approver(one))
             .collect();
-        if let (Some(approval), Some(by)) = (&mut self.approval, now) {
+        if let (Some(approval), Some(by)) = (&mut self.approval, current) {
             approval.by = by;
         }
         for (approval, by) in self.approvals_voided.iter_mut().zip(voided) {

@@ -1,5 +1,5 @@
-//! Which reports count: random interleavings of claims, lost leases and reports of several processes
-//! that use one token. A report counts for the claim that its process was given, and for no other.
+//! Random interleavings of claims, lost leases and reports of several processes with one token. A
+//! report counts for the claim that its process was given, and for no other.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ enum Op {
     Ask(usize),
     /// The lease runs out.
     Expire,
-    /// A process reports on what it was given last, with or without the attempt.
+    /// A process reports on its last assignment, with or without the attempt.
     Report { process: usize, named: bool },
     /// A report under any attempt that was ever issued, as it was or changed.
     Forge { issued: usize, change: usize },
@@ -93,7 +93,7 @@ impl World {
         let attempt = self.claim().unwrap().attempt;
         let has_session = self.has_sessions;
         let caller = self.caller(process);
-        *caller = caller.given(&attempt, has_session);
+        *caller = caller.after_claim(&attempt, has_session);
         self.issued.push(attempt.to_string());
         self.given[process] = Some(attempt);
     }
@@ -104,12 +104,12 @@ impl World {
         }
     }
 
-    /// Reports; true where it changed anything. What is refused must leave everything as it was.
+    /// Reports, and returns whether anything changed. A refused report must change nothing.
     fn report(&mut self, process: usize, attempt: Option<&str>) -> bool {
         self.tried += 1;
         let claim = self.claim();
         let caller = self.caller(process).clone();
-        // Each process has its own words for each claim; the same report again has the same.
+        // Each process writes its own text for each claim; a repeated report has the same text.
         let words = format!("{process}: {:?}", self.given[process]);
         let verdict = Some(words.as_str()).filter(|_| !self.has_sessions);
         let named = ReportClaim { attempt, verdict };
@@ -124,14 +124,13 @@ impl World {
         let what = reviewed(lease, &task, rejected);
         self.stories[place].tell(&reviewer(), what);
         let caller = self.caller(process);
-        *caller = caller.said(&words).reported(&attempt);
+        *caller = caller.after_verdict(&words).after_report(&attempt);
         self.accepted += 1;
         self.next_round(place);
         true
     }
 
-    /// Whatever attempt is named, `advance` takes a report under its lease only where it is the one
-    /// that is held.
+    /// Whatever attempt is named, `advance` accepts a report only under the lease that is held.
     fn flow_refuses_all_but(&self, named: Option<&str>, held: Option<&HeldClaim>) {
         let Some(Ok(named)) = named.map(str::parse::<Attempt>) else {
             return;
@@ -159,7 +158,7 @@ impl World {
         assert_eq!(taken.is_ok(), is_held, "{named}: {taken:?}");
     }
 
-    /// A rejected change comes again in the next round; else there is another ticket.
+    /// Goes to the next round of a rejected change, or to another ticket.
     fn next_round(&mut self, place: usize) {
         let story = &mut self.stories[place];
         if story.stage() == Stage::Rework {
@@ -190,7 +189,7 @@ fn reviewed(lease: Lease, task: &Task, rejected: bool) -> EventKind {
     }
 }
 
-/// An attempt, changed a little.
+/// Returns the attempt with a small change.
 fn changed(attempt: &str, change: usize) -> String {
     let parts: Vec<&str> = attempt.split('/').collect();
     let [ticket, serial, fence, commit] = parts.as_slice() else {
@@ -287,7 +286,7 @@ proptest! {
     }
 }
 
-/// A process that is alone and loses nothing is never asked for its attempt.
+/// A single process without a lost lease never has to name its attempt.
 #[test]
 fn a_simple_process_reports_one_claim_after_the_other() {
     for has_sessions in [false, true] {
@@ -313,7 +312,7 @@ fn a_late_report_without_an_attempt_does_not_count_for_the_next_claim() {
     for has_sessions in [false, true] {
         let lost = [Op::Ask(0), Op::Expire, Op::Ask(1), late(0)];
         assert_eq!(play(&lost, has_sessions).accepted, 0);
-        // Neither for the one after that.
+        // It does not count for the next claim either.
         let named = Op::Report {
             process: 1,
             named: true,
@@ -327,7 +326,7 @@ fn a_late_report_without_an_attempt_does_not_count_for_the_next_claim() {
             late(0),
         ];
         assert_eq!(play(&later, has_sessions).accepted, 1);
-        // Nor where no lease was lost, and both were given the same.
+        // The same holds if no lease was lost and both processes were given the same claim.
         let twins = [Op::Ask(0), Op::Ask(1), late(1), Op::Ask(1), late(0)];
         assert_eq!(play(&twins, has_sessions).accepted, 1);
     }

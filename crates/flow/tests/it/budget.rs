@@ -177,7 +177,7 @@ fn one_more_round_is_not_refused_for_what_the_last_one_used() {
     let report = story.review_report(lease, rejects(&["Names are not escaped"]));
     story.tell(&reviewer(), spending(report, dollars(3)));
     assert_eq!(story.stage(), Stage::Escalated);
-    let offered = flow::choices(&story.ticket, &story.policy);
+    let offered = flow::available_choices(&story.ticket, &story.policy);
     assert!(offered.contains(&Choice::Continue));
     story.tell(&human(), settled(Choice::Continue));
     assert_eq!(story.stage(), Stage::Rework);
@@ -218,7 +218,7 @@ fn sums_do_not_overflow() {
     assert_eq!(story.ticket.spent.ticket, most);
 }
 
-/// One of each kind of cap, and a usage that just reaches it.
+/// Each kind of cap, with a usage that just reaches it.
 fn each_cap() -> [(Caps, Usage); 3] {
     let none = (Caps::default(), Usage::default());
     let mut all = [none; 3];
@@ -255,8 +255,8 @@ fn every_kind_of_cap_stops_the_round_the_ticket_and_the_day() {
             ..Policy::default()
         };
         let story = Story::under(policy);
-        assert!(flow::over_day(&story.ticket, &story.policy, used).is_some());
+        assert!(flow::exceeded_daily_budget(&story.ticket, &story.policy, used).is_some());
         let less = Usage::default();
-        assert!(flow::over_day(&story.ticket, &story.policy, less).is_none());
+        assert!(flow::exceeded_daily_budget(&story.ticket, &story.policy, less).is_none());
     }
 }

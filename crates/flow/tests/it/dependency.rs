@@ -1,4 +1,4 @@
-//! Dependencies are AND; what cannot be met blocks, visibly, and so on down the line.
+//! Dependencies: all must be met, and one that cannot be met blocks its dependents and theirs.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn set(on: &[&str], met: &[&str], failed: &[&str]) -> EventKind {
     }
 }
 
-/// The kinds of news that the last event sends to the tickets behind this one.
+/// Returns the updates that the last event sends to dependent tickets.
 fn news(story: &Story) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     for effect in &story.effects {

@@ -2,7 +2,7 @@
 
 use findings::{Review, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
-use flow::narrate::approved_by;
+use flow::narrate::describe_approval;
 use flow::policy::{Fallback, MinorOnly, SeatSpec, VerifyNewFindings, Votes};
 use flow::ticket::ApprovedBy;
 use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
@@ -56,7 +56,10 @@ fn a_yes_countersigns_and_the_first_answer_stays_on_record() {
     assert_eq!(answer.claim, ReviewClaim::Approved);
     assert_eq!(answer.first_claim, Some(ReviewClaim::ChangesRequested));
     assert_eq!(story.ticket.rounds[0].verdict.follow_ups, ["F1"]);
-    assert_eq!(approved_by(&story.ticket).unwrap(), "countersigned by rita");
+    assert_eq!(
+        describe_approval(&story.ticket).unwrap(),
+        "countersigned by rita"
+    );
 }
 
 #[test]
@@ -98,14 +101,14 @@ fn nobody_answers_for_the_reviewer() {
         matches!(refused, Refused::NotTheReviewer { .. }),
         "{refused}"
     );
-    assert!(refused.is_about_the_judge());
-    // Not even who stands in for it.
+    assert!(refused.is_reviewer_ineligible());
+    // Its fallback agent cannot answer either.
     story.policy.fallback = Fallback {
         review: Some("rolf".to_owned()),
         ..Fallback::default()
     };
     assert_eq!(
-        flow::stand_in(&story.ticket, &story.policy, job.serial),
+        flow::fallback_agent(&story.ticket, &story.policy, job.serial),
         None
     );
     let lease = story.start("review", &reviewer());
@@ -159,7 +162,7 @@ fn of_a_panel_each_that_refused_is_asked_and_only_who_approved_is_named() {
     };
     assert_eq!(*by(&story), expected);
     assert_eq!(
-        approved_by(&story.ticket).unwrap(),
+        describe_approval(&story.ticket).unwrap(),
         "countersigned by ann, ben; approved by policy, reviewer refused: rita"
     );
 
@@ -173,14 +176,14 @@ fn of_a_panel_each_that_refused_is_asked_and_only_who_approved_is_named() {
     story.reviewed(minor());
     assert_eq!(story.stage(), Stage::Approved);
     assert!(
-        approved_by(&story.ticket)
+        describe_approval(&story.ticket)
             .unwrap()
             .starts_with("countersigned by ann, ben;")
     );
 }
 
-/// Where the policy approves, and where a verifier refuted all that a refusal rests on, nobody who
-/// refused is named.
+/// A reviewer that refused is not named if the policy overrules it, nor if a verifier refuted all
+/// its findings.
 #[test]
 fn an_approval_over_a_refusal_says_so() {
     let policy = Policy {
@@ -191,7 +194,7 @@ fn an_approval_over_a_refusal_says_so() {
     story.reviewed(minor());
     assert_eq!(story.stage(), Stage::Approved);
     let said = "approved by policy, reviewer refused: rita";
-    assert_eq!(approved_by(&story.ticket).unwrap(), said);
+    assert_eq!(describe_approval(&story.ticket).unwrap(), said);
 
     let policy = Policy {
         verify: VerifyNewFindings::MustFix,
@@ -202,12 +205,12 @@ fn an_approval_over_a_refusal_says_so() {
     story.reviewed(review(ReviewClaim::ChangesRequested, &[grave]));
     story.verified(AnswerOutcome::Refuted);
     assert_eq!(story.stage(), Stage::Approved);
-    assert_eq!(approved_by(&story.ticket).unwrap(), said);
-    let report = flow::export::report(&story.ticket, None).unwrap();
+    assert_eq!(describe_approval(&story.ticket).unwrap(), said);
+    let report = flow::export::round_report(&story.ticket, None).unwrap();
     assert_eq!(report["reviewer"], "policy, reviewer refused: rita");
 }
 
-/// An interrupted look took the approval back; the same tree does not get it again from the record.
+/// An interrupted review withdrew the approval; the same tree does not get it from the record.
 #[test]
 fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
     let policy = Policy {
@@ -254,7 +257,7 @@ fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
     assert_eq!(story.jobs("review"), 2);
 }
 
-/// Tickets that were approved before this version named whoever reviewed.
+/// Approvals of earlier versions named every reviewer of the round.
 #[test]
 fn an_old_record_names_nobody_who_refused() {
     let policy = Policy {
@@ -269,12 +272,12 @@ fn an_old_record_names_nobody_who_refused() {
         names: names(&["rita"]),
         refused: Vec::new(),
     };
-    let said = approved_by(&old).unwrap();
+    let said = describe_approval(&old).unwrap();
     assert_eq!(said, "approved by policy, reviewer refused: rita");
-    assert_eq!(old.naming_only_countersigners(), replayed);
+    assert_eq!(old.without_refusing_approvers(), replayed);
 }
 
-/// A policy that was stored before the key had this default keeps what it says, and its identity.
+/// A policy stored before the key had this default keeps its behaviour and its id.
 #[test]
 fn a_stored_policy_keeps_its_value() {
     let policy = Policy {

@@ -1,4 +1,4 @@
-//! From the approval to the branch: nothing lands but what was approved.
+//! From the approval to the branch: only the approved change lands.
 
 use flow::event::AnswerOutcome;
 use flow::job::DependencyUpdate;
@@ -271,7 +271,7 @@ fn no_review_is_said_in_the_approval() {
 #[test]
 fn dependants_hear_at_the_approval_where_the_policy_says_so() {
     let policy = Policy {
-        dependants_start: StartDependents::Approved,
+        start_dependents: StartDependents::Approved,
         ..Policy::default()
     };
     let mut story = Story::at(Stage::Approved, &policy);
@@ -350,7 +350,7 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
         ),
         (1, 0)
     );
-    let brief = flow::brief::build(
+    let brief = flow::brief::for_builder(
         &story.ticket,
         &forbids(),
         &flow::brief::ProjectRules::default(),
@@ -366,7 +366,7 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
     assert_eq!(story.stage(), Stage::Escalated);
     let reason = &story.ticket.escalation.as_ref().unwrap().reason;
     assert_eq!(reason, &Reason::ForbiddenPaths { paths });
-    assert!(flow::narrate::reason(reason).contains("tests/x.py"));
+    assert!(flow::narrate::describe_reason(reason).contains("tests/x.py"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Laws over random lives: whatever comes, legal, repeated, stale or hostile, these hold.
+//! Invariants over random event sequences, legal, repeated, stale or hostile.
 
 mod life;
 mod watch;
@@ -15,7 +15,7 @@ use crate::story::{Story, created, id};
 use life::{Dice, Life};
 use watch::Watch;
 
-/// At least so many events are thrown at each ticket.
+/// Least number of events for each ticket.
 const EVENTS_MIN: usize = 60;
 const EVENTS_MAX: usize = 110;
 
@@ -86,7 +86,7 @@ prop_compose! {
             review: if unreviewed { ReviewMode::None } else { ReviewMode::Agents },
             protected_change: if forbids { ProtectedChange::Forbid } else { ProtectedChange::Show },
             red_on_base: if tolerates { RedOnBase::Tolerate } else { RedOnBase::Escalate },
-            dependants_start: if early { StartDependents::Approved } else { StartDependents::Done },
+            start_dependents: if early { StartDependents::Approved } else { StartDependents::Done },
             budget: Budget { round, ticket, day: Caps::default() },
             ..base
         };
@@ -108,7 +108,7 @@ fn throws() -> impl Strategy<Value = Vec<Dice>> {
     proptest::collection::vec(dice, EVENTS_MIN..=EVENTS_MAX)
 }
 
-/// Throws events at a ticket, and watches every step.
+/// Applies random events to a ticket, and checks every step.
 fn live(policy: Policy, depends: bool, throws: Vec<Dice>) -> (Life, Watch) {
     let first = if depends {
         &["first", "second"][..]
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// The generator is worth nothing if it only knocks at closed doors.
+/// The generator is useful only if many of its events are accepted.
 #[test]
 fn random_lives_reach_every_stage_and_accept_every_event() {
     use proptest::strategy::ValueTree;

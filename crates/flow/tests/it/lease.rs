@@ -1,4 +1,4 @@
-//! A job's report counts once, under the newest token, from the one who holds it.
+//! A job's report counts once, under the newest token, from its holder.
 
 use flow::event::{Failure, Lease};
 use flow::policy::OnExhausted;

@@ -1,5 +1,5 @@
-//! What `flow` decides, seen from outside: cases, the whole table, laws over random lives, and an
-//! exhaustive search of a small model.
+//! Tests of `flow` from outside: cases, the whole table, invariants over random event sequences,
+//! and an exhaustive search of a small model.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

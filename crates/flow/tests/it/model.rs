@@ -1,6 +1,6 @@
-//! An exhaustive search of a small world around the real `advance`: every order in which three
-//! workers, two tickets, crashes, pauses, lost answers, duplicates and a person can get into each
-//! other's way. Five bugs of the house around it are switched on in turn; each must be found.
+//! An exhaustive search of a small model around the real `advance`: every order in which three
+//! workers, two tickets, crashes, pauses, lost answers, duplicates and a person can interfere. Five
+//! bugs of the code around it are switched on in turn; each must be found.
 
 mod desk;
 mod rules;
@@ -17,7 +17,7 @@ use desk::Desk;
 use rules::Rules;
 use world::{Bug, Fate, ModelAction, Pending, TICKETS, Violation, World};
 
-/// One world to search: how the tickets hang together, and what may befall them.
+/// One model to search: the dependencies of the tickets, and the faults that may occur.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     depends: bool,
@@ -31,13 +31,13 @@ struct Found {
     states: usize,
     decisions: usize,
     deepest: usize,
-    /// The search came to its end, and was not cut off.
+    /// The search was completed, not cut off.
     whole: bool,
     stages: BTreeSet<[Stage; TICKETS]>,
     violation: Option<(Violation, Vec<ModelAction>)>,
 }
 
-/// Breadth first, so that the first violation has the shortest way to it.
+/// Searches breadth first, so that the first violation has the shortest path.
 fn search(plan: Plan) -> Found {
     let mut desk = Desk::new();
     let first = world::begin(&mut desk, plan.depends, plan.fate);
@@ -94,8 +94,8 @@ fn search(plan: Plan) -> Found {
     found
 }
 
-/// Mixes every number into the last: enough to tell a few million small worlds apart, at a
-/// fraction of the usual price.
+/// A hash that mixes every number into the last. It tells a few million states apart, at a fraction
+/// of the usual cost.
 #[derive(Debug, Default)]
 struct Mixed(u64);
 
@@ -160,7 +160,7 @@ fn way_to(
     way
 }
 
-/// What must hold in every state.
+/// Checks the invariants of every state.
 fn holds(
     desk: &Desk,
     world: &World,
@@ -205,14 +205,15 @@ fn holds(
     Ok(())
 }
 
-/// The ticket that the other waits for is at work, waits for a person, or has news on its way.
+/// Whether the ticket that the other waits for is active, waits for a person, or has an update on
+/// its way.
 fn first_can_still_tell(desk: &Desk, world: &World) -> bool {
     let alive = !desk.facts(world.tickets[0]).stage.is_terminal();
     let news = world.rows[0].iter().flatten().any(|row| row.kind.is_news());
     alive || news || world.pending.is_some()
 }
 
-/// No search may use more memory than this many states take.
+/// Most states of one search, which limits its memory.
 const STATES_MAX: usize = 4_000_000;
 
 const CALM: Fate = Fate {
@@ -256,7 +257,7 @@ fn written(way: &[ModelAction]) -> String {
     lines
 }
 
-/// One of each adversity, by number.
+/// One of each fault, by number.
 fn strike(fate: &mut Fate, kind: usize) -> &'static str {
     let (name, count) = match kind {
         0 => ("a crash", &mut fate.crashes),
@@ -298,7 +299,7 @@ fn no_order_of_any_two_adversities_breaks_the_small_world() {
     assert!(total > 1_000_000);
 }
 
-/// Deeper than a search can go: everything at once, along random ways.
+/// Goes deeper than a search can: all faults at once, along random paths.
 #[test]
 fn no_random_way_through_everything_at_once_breaks_the_small_world() {
     let mut desk = Desk::new();
@@ -330,7 +331,7 @@ fn no_random_way_through_everything_at_once_breaks_the_small_world() {
             if actions.is_empty() {
                 break;
             }
-            // Mostly the ordinary course, or no ticket would come far.
+            // Mostly ordinary work, or no ticket would get far.
             let calm = die(4) > 0 && actions.iter().any(|action| action.is_ordinary());
             if calm {
                 actions.retain(|action| action.is_ordinary());

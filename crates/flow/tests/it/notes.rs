@@ -1,10 +1,10 @@
-//! Findings under the policy's threshold of confidence are notes: they are kept and shown, hold nothing
-//! up and cost no round, and a refusal that rests on them alone is no approval.
+//! Notes, which are findings under the policy's threshold of confidence: they are kept and shown,
+//! block nothing and cost no round, and a refusal over notes alone does not become an approval.
 
 use findings::{Finding, Review, ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
 use flow::ledger::FindingStatus;
-use flow::narrate::approved_by;
+use flow::narrate::describe_approval;
 use flow::policy::{Confidence, MinorOnly, VerifyNewFindings};
 use flow::ticket::Reason;
 use flow::{Policy, Stage, replay};
@@ -42,7 +42,7 @@ fn under(minor_only: MinorOnly) -> Policy {
     }
 }
 
-/// The ticket after one review of its first commit.
+/// Returns the ticket after one review of its first commit.
 fn after(policy: &Policy, given: Review) -> Story {
     let mut story = Story::under(policy.clone());
     story.built("c1").green().reviewed(given);
@@ -84,7 +84,8 @@ fn a_finding_without_a_confidence_counts() {
 #[test]
 fn an_approval_with_a_note_is_an_approval() {
     let given = review(ReviewClaim::Approved, &[doubtful(Severity::Critical)]);
-    let weighed = flow::answer::weighed(given.clone(), &Policy::default());
+    let weighed =
+        flow::review_validity::downgrade_contradicted_approval(given.clone(), &Policy::default());
     assert_eq!(weighed.claim, ReviewClaim::Approved);
     let story = after(&Policy::default(), weighed);
     assert_eq!(story.stage(), Stage::Approved);
@@ -94,7 +95,7 @@ fn an_approval_with_a_note_is_an_approval() {
         ..Policy::default()
     };
     assert_eq!(
-        flow::answer::weighed(given, &off).claim,
+        flow::review_validity::downgrade_contradicted_approval(given, &off).claim,
         ReviewClaim::ChangesRequested
     );
 }
@@ -108,7 +109,10 @@ fn a_refusal_over_notes_alone_is_asked_once_and_then_put_to_a_person() {
         assert!(is_asked(&story), "{minor_only:?}: {}", story.stage());
         story.reviewed(approves());
         assert_eq!(story.stage(), Stage::Approved);
-        assert_eq!(approved_by(&story.ticket).unwrap(), "countersigned by rita");
+        assert_eq!(
+            describe_approval(&story.ticket).unwrap(),
+            "countersigned by rita"
+        );
 
         let mut story = after(&policy, refusal.clone());
         story.reviewed(refusal);
@@ -127,7 +131,7 @@ fn beside_a_minor_finding_the_rule_for_minor_findings_holds() {
         refuses(&[low, doubtful(Severity::High)])
     };
     assert!(is_asked(&after(&under(MinorOnly::Ask), both())));
-    // The policy would approve over the minor finding; over the note it asks first.
+    // The policy would approve despite the minor finding; because of the note it asks first.
     assert!(is_asked(&after(&under(MinorOnly::Approve), both())));
     let story = after(&under(MinorOnly::Rework), both());
     assert_eq!(story.stage(), Stage::Rework);
@@ -161,7 +165,7 @@ fn a_note_becomes_a_finding_when_somebody_is_sure_and_never_the_other_way() {
     assert_eq!(story.ticket.rounds[1].verdict.open_must_fix, 1);
     assert!(story.ticket.rounds[1].verdict.notes.is_empty());
 
-    // In the next round somebody doubts it: that neither closes nor softens it.
+    // A report of low confidence in the next round neither closes nor softens it.
     story.built("c3").green();
     story.verified(AnswerOutcome::Confirmed);
     story.reviewed(refuses(&[sure_of(title, Severity::Low, 10)]));
@@ -182,7 +186,7 @@ fn a_doubtful_report_does_not_reopen_what_was_fixed() {
     assert_eq!(story.ticket.rounds[1].verdict.notes, ["F2"]);
 }
 
-/// Policies and tickets that were stored before there was a threshold.
+/// Policies and tickets from before the threshold existed still load.
 #[test]
 fn an_old_policy_has_no_threshold_and_keeps_its_identity() {
     let mut old = serde_json::to_value(Policy::default()).unwrap();
@@ -217,7 +221,7 @@ fn some_finding() -> impl Strategy<Value = Finding> {
         })
 }
 
-/// Findings with titles of their own, so that no two are one.
+/// Findings with different titles, so that no two are linked.
 fn some_findings() -> impl Strategy<Value = Vec<Finding>> {
     proptest::collection::vec(some_finding(), 0..5).prop_map(|mut all| {
         all.sort_by(|a, b| a.title.cmp(&b.title));
@@ -240,8 +244,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A refusal is never approved by what it says of its confidence: only by its reviewer's yes, or
-    /// where the policy approves over minor findings that the reviewer is sure of.
+    /// A stated confidence never turns a refusal into an approval: only its reviewer's yes does, or
+    /// a policy that approves despite minor findings of high confidence.
     #[test]
     fn a_refusal_with_a_note_is_never_approved_by_itself(
         policy in some_policy(),
@@ -255,7 +259,7 @@ proptest! {
         if notes > 0 {
             prop_assert_ne!(story.stage(), Stage::Approved);
         }
-        // No must-fix finding, no builder at work because of notes alone.
+        // Without a must-fix finding no builder works because of notes alone.
         if notes == found.len() && notes > 0 {
             prop_assert!(is_asked(&story), "{}", story.stage());
             let mut refused = after(&policy, refuses(&found));
@@ -267,15 +271,15 @@ proptest! {
         }
     }
 
-    /// Notes change nothing about an approval, nor about what must be fixed.
+    /// Notes change neither an approval nor the must-fix findings.
     #[test]
     fn a_verdict_is_the_same_without_its_notes(
         policy in some_policy(),
         found in some_findings(),
     ) {
         let sure: Vec<Finding> = found.iter().filter(|one| !policy.is_note(one)).cloned().collect();
-        let with = after(&policy, flow::answer::weighed(review(ReviewClaim::Approved, &found), &policy));
-        let without = after(&policy, flow::answer::weighed(review(ReviewClaim::Approved, &sure), &policy));
+        let with = after(&policy, flow::review_validity::downgrade_contradicted_approval(review(ReviewClaim::Approved, &found), &policy));
+        let without = after(&policy, flow::review_validity::downgrade_contradicted_approval(review(ReviewClaim::Approved, &sure), &policy));
         prop_assert_eq!(with.stage(), without.stage());
         let last = |story: &Story| story.ticket.rounds.last().map(|round| {
             (round.verdict.approved, round.verdict.open_must_fix, round.verdict.follow_ups.len())

@@ -1,4 +1,4 @@
-//! Who sits at the reviewers' table, who may not, and what two verifiers come to.
+//! The panel: which reviewers are asked, which may not judge, and how two verifiers agree.
 
 use findings::{CriterionAnswer, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
@@ -26,7 +26,7 @@ fn with(seats: &[SeatSpec]) -> Policy {
     }
 }
 
-/// Reviewing a change of these files and this size.
+/// Returns a ticket in review, with a change of these files and this size.
 fn reviewing(policy: &Policy, files: &[&str], lines_changed: u32) -> Story {
     let mut story = Story::under(policy.clone());
     let lease = story.start("build", &builder());
@@ -180,7 +180,7 @@ fn a_house_without_a_judge_asks_a_person_and_says_so() {
     };
     let by = crate::story::alias(Role::Reviewer);
     let refused = story.refused(&by, EventKind::Started { lease });
-    assert!(refused.is_about_the_judge(), "{refused}");
+    assert!(refused.is_reviewer_ineligible(), "{refused}");
     let what = EventKind::JobFailed {
         lease,
         failure: Failure::NoJudge,
@@ -293,7 +293,7 @@ fn what_was_refuted_is_looked_at_again_when_it_is_reported_on_another_commit() {
         story
             .verified(AnswerOutcome::Refuted)
             .verified(AnswerOutcome::Confirmed);
-        // From here on the policy verifies nothing new; what is known is looked at all the same.
+        // From here on the policy verifies no new findings; known ones are still verified.
         story.policy.verify = VerifyNewFindings::Never;
         story.built("c2").green().verified(AnswerOutcome::Fixed);
         story.reviewed(rejects(&["Names are not escaped"]));
@@ -326,7 +326,7 @@ fn a_review_without_a_verdict_whose_findings_fall_is_none() {
 #[test]
 fn what_was_not_fixed_goes_back_before_reviewers_are_paid() {
     let policy = Policy {
-        disposition: VerifyOpenFindings::First,
+        verify_open: VerifyOpenFindings::BeforeReview,
         ..Policy::default()
     };
     let mut story = reviewing(&policy, &["a"], 1);
@@ -455,7 +455,7 @@ fn the_evolution_counts_every_finding_once_a_round() {
         .green()
         .verified_each(&[AnswerOutcome::Fixed, AnswerOutcome::Confirmed]);
     story.reviewed(rejects(&["The log is lost"]));
-    let lines = story.ticket.ledger.evolution(2);
+    let lines = story.ticket.ledger.findings_by_round(2);
     let rows: Vec<[u32; 9]> = lines
         .iter()
         .map(flow::ledger::RoundFindings::cells)
@@ -464,7 +464,7 @@ fn the_evolution_counts_every_finding_once_a_round() {
         rows,
         [[1, 2, 0, 0, 0, 0, 0, 0, 0], [2, 1, 1, 1, 0, 0, 0, 0, 0]]
     );
-    let learned = flow::insight::insights(&[story.ticket]);
+    let learned = flow::insight::collect_insights(&[story.ticket]);
     assert_eq!(learned.categories["other"].found, 3);
     assert_eq!(learned.reviewers["rita"].precision(), Some(33));
 }
@@ -482,15 +482,15 @@ fn a_verifier_of_the_builders_principal_is_refused() {
     assert!(
         story
             .refused(&by, EventKind::Started { lease })
-            .is_about_the_judge()
+            .is_reviewer_ineligible()
     );
     story.tell(&verifier(), EventKind::Started { lease });
 }
 
-/// One reviewer, and one more for changes of ten lines, once the first would let it through.
+/// One reviewer, and a second one for changes of ten lines, once the first would approve.
 fn confirmed() -> Policy {
     let last = SeatSpec {
-        confirms: true,
+        second_reviewer: true,
         lines_min: 10,
         ..seat("last")
     };
@@ -536,7 +536,7 @@ fn a_small_change_needs_no_last_look_and_a_last_look_alone_is_no_panel() {
     story.reviewed(approves());
     assert_eq!(story.stage(), Stage::Approved);
     let alone = with(&[SeatSpec {
-        confirms: true,
+        second_reviewer: true,
         ..seat("last")
     }]);
     assert!(!alone.problems().is_empty());

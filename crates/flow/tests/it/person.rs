@@ -1,10 +1,10 @@
-//! What persons decide: the six ways to settle an escalation, waivers, and taking over.
+//! Decisions of people: the six ways to settle an escalation, waivers, and taking over.
 
 use flow::event::{AnswerOutcome, Choice};
 use flow::ledger::FindingStatus;
 use flow::policy::{Land, ROUNDS_HARD_CAP, ReviewMode};
 use flow::ticket::{ApprovedBy, CheckOutcome, Reason};
-use flow::{Actor, EventKind, Policy, Refused, Role, Stage, choices};
+use flow::{Actor, EventKind, Policy, Refused, Role, Stage, available_choices};
 
 use crate::story::{Story, accept, alias, approves, builder, human, rejects, settled, submission};
 
@@ -12,7 +12,7 @@ const OVER_RED: Choice = Choice::Accept {
     over_red_checks: true,
 };
 
-/// Escalated because three rounds were not enough, with one must-fix open.
+/// Returns a ticket escalated after three rounds, with one must-fix finding open.
 fn exhausted() -> Story {
     let mut story = Story::begin();
     story
@@ -27,7 +27,7 @@ fn exhausted() -> Story {
     story
 }
 
-/// Confirms these and calls the others fixed.
+/// Confirms these findings and calls the others fixed.
 fn verify(story: &mut Story, confirmed: &[&str]) {
     let by = crate::story::verifier();
     let lease = story.start("verify", &by);
@@ -192,9 +192,9 @@ fn continue_is_gone_at_the_hard_cap() {
         story.refused(&human(), reassign(Some("betty"), None)),
         Refused::HardCap { verdicts }
     );
-    let offered: Vec<&str> = choices(&story.ticket, &story.policy)
+    let offered: Vec<&str> = available_choices(&story.ticket, &story.policy)
         .iter()
-        .map(Choice::word)
+        .map(Choice::as_str)
         .collect();
     assert_eq!(offered, ["accept", "take-over", "reset", "reject"]);
     let text = refused.to_string();
@@ -365,17 +365,17 @@ fn what_is_offered_is_accepted_and_what_is_not_is_refused() {
     let limit = "the ticket's money".to_owned();
     broke.tell(&crate::story::house(), EventKind::BudgetReached { limit });
     for story in [exhausted(), red(), broke] {
-        let offered: Vec<&str> = choices(&story.ticket, &story.policy)
+        let offered: Vec<&str> = available_choices(&story.ticket, &story.policy)
             .iter()
-            .map(Choice::word)
+            .map(Choice::as_str)
             .collect();
         for what in &all {
             let EventKind::Settled { choice, .. } = what else {
                 unreachable!()
             };
             let taken = story.clone().attempt(&human(), what.clone());
-            let is_offered = offered.contains(&choice.word());
-            assert_eq!(taken.is_ok(), is_offered, "{}: {taken:?}", choice.word());
+            let is_offered = offered.contains(&choice.as_str());
+            assert_eq!(taken.is_ok(), is_offered, "{}: {taken:?}", choice.as_str());
         }
     }
 }

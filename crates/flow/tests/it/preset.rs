@@ -1,4 +1,4 @@
-//! The seeds' numbers, as presets of the policy.
+//! The numbers of the policy presets.
 
 use findings::{ReviewClaim, Severity};
 use flow::policy::{Land, Minimums, MinorOnly, OnExhausted, ROUNDS_HARD_CAP, Weights};
@@ -10,7 +10,7 @@ fn preset(name: &str) -> Policy {
     Policy::preset(name).expect(name)
 }
 
-/// How many verdicts a ticket has had when the loop ends, where reviewers never agree.
+/// Counts the verdicts of a ticket until the loop ends, if reviewers never approve.
 fn verdicts_until_the_end(policy: Policy) -> (u32, Stage) {
     const TITLES: [&str; 6] = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta"];
     let mut story = Story::under(policy);

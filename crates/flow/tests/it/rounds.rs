@@ -1,4 +1,4 @@
-//! What costs a round, when the rounds end, and what follows then.
+//! Rounds: what costs one, when they end, and what follows.
 
 use findings::{ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
@@ -17,7 +17,7 @@ fn reason(story: &Story) -> &Reason {
         .reason
 }
 
-/// Rejected once for each number, with so many open must-fix findings after each verdict.
+/// Rejects once for each number, with that many open must-fix findings after the verdict.
 fn lived(policy: Policy, open: &[usize]) -> Story {
     const TITLES: [&str; 5] = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon"];
     let mut story = Story::under(policy);

@@ -1,9 +1,9 @@
-//! Who takes over when the one whose job it is cannot; and that nobody judges its own work by it.
+//! Fallback agents take over, and no agent gets to judge its own work through one.
 
 use flow::event::{Failure, Lease};
 use flow::policy::{Fallback, SeatSpec};
 use flow::ticket::Reason;
-use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Time, Usage, stand_in};
+use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Time, Usage, fallback_agent};
 
 use crate::story::{Story, approves, builder, held, house, submitted};
 
@@ -34,7 +34,7 @@ fn failed(lease: Lease, failure: Failure) -> EventKind {
 fn written(name: &str, role: Role) -> Actor {
     Actor {
         written: Some(name.to_owned()),
-        ..Actor::new(&format!("{name} ({})", role.word()), role)
+        ..Actor::new(&format!("{name} ({})", role.as_str()), role)
     }
 }
 
@@ -96,7 +96,7 @@ fn a_stand_in_has_no_stand_in() {
     );
 }
 
-/// A change that `by` built, at its reviewers.
+/// Returns a ticket in review, with a change that `by` built.
 fn built_by(by: &Actor, policy: Policy) -> Story {
     let mut story = Story::under(policy);
     let lease = story.start("build", by);
@@ -112,10 +112,10 @@ fn who_built_does_not_stand_in_as_its_judge_and_the_pause_stays() {
             falls_back(None, Some("elm")),
         );
         let serial = story.job("review").serial;
-        assert_eq!(stand_in(&story.ticket, &story.policy, serial), None);
+        assert_eq!(fallback_agent(&story.ticket, &story.policy, serial), None);
         let why = "oak is paused".to_owned();
         let refused = story.refused(&house(), EventKind::AgentOut { serial, why });
-        assert_eq!(refused, Refused::NoStandIn { serial });
+        assert_eq!(refused, Refused::NoFallback { serial });
         let oak = written("oak", Role::Reviewer);
         let lease = story.start("review", &oak);
         story.tell(&oak, failed(lease, Failure::Quota { until: UNTIL }));
@@ -237,7 +237,7 @@ fn agents_take_the_free_seats_in_turn_and_the_rest_get_seats_of_their_own() {
             ..Policy::default()
         };
         let agents: Vec<String> = agents.iter().map(|&name| name.to_owned()).collect();
-        policy.seat(&agents);
+        policy.assign_agents(&agents);
         assert!(policy.problems().is_empty(), "{:?}", policy.problems());
         policy
             .reviewers
@@ -257,9 +257,9 @@ fn agents_take_the_free_seats_in_turn_and_the_rest_get_seats_of_their_own() {
 #[test]
 fn a_builder_in_reserve_must_not_be_the_only_judge() {
     let policy = falls_back(Some("elm"), None);
-    assert!(policy.nobody_left_to_judge("elm", "oak").is_some());
-    assert!(policy.nobody_left_to_judge("oak", "elm").is_some());
-    assert!(policy.nobody_left_to_judge("oak", "oak").is_none());
+    assert!(policy.fallback_judge_problem("elm", "oak").is_some());
+    assert!(policy.fallback_judge_problem("oak", "elm").is_some());
+    assert!(policy.fallback_judge_problem("oak", "oak").is_none());
     let covered = falls_back(Some("elm"), Some("fir"));
-    assert!(covered.nobody_left_to_judge("elm", "elm").is_none());
+    assert!(covered.fallback_judge_problem("elm", "elm").is_none());
 }

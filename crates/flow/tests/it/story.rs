@@ -1,4 +1,4 @@
-//! Tickets that have lived: every stage is reached by real events, told in few words.
+//! Test tickets that reach every stage by real events.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use flow::job::OpenJob;
 use flow::ticket::{CheckOutcome, CheckResult, EDITION, Spec, Submission};
 use flow::{
     Actor, Effect, Event, EventKind, Policy, Refused, Role, Stage, Ticket, TicketId, Time, Usage,
-    advance, open,
+    advance, open_ticket,
 };
 
 pub fn builder() -> Actor {
@@ -31,10 +31,10 @@ pub fn house() -> Actor {
     Actor::new("house", Role::Service)
 }
 
-/// Another agent of the one who builds.
+/// Another agent of the builder's principal.
 pub fn alias(role: Role) -> Actor {
     Actor {
-        agent: format!("bobs-{}", role.word()),
+        agent: format!("bobs-{}", role.as_str()),
         principal: "bob".to_owned(),
         role,
         family: None,
@@ -42,7 +42,7 @@ pub fn alias(role: Role) -> Actor {
     }
 }
 
-/// Whoever does the work of a queue.
+/// The actor that works on a queue.
 pub fn worker(queue: &str) -> Actor {
     match queue {
         "build" => builder(),
@@ -127,7 +127,7 @@ pub fn approves() -> Review {
     review(ReviewClaim::Approved, &[])
 }
 
-/// A rejection with one high finding for each title.
+/// Returns a rejection with one high finding for each title.
 pub fn rejects(titles: &[&str]) -> Review {
     let findings: Vec<Finding> = titles
         .iter()
@@ -175,13 +175,13 @@ pub fn accept() -> EventKind {
     })
 }
 
-/// One ticket's life under one policy.
+/// One ticket under one policy.
 #[derive(Clone, Debug)]
 pub struct Story {
     pub ticket: Ticket,
     pub policy: Policy,
     pub log: Vec<Event>,
-    /// What the last accepted event led to.
+    /// Effects of the last accepted event.
     pub effects: Vec<Effect>,
 }
 
@@ -192,7 +192,7 @@ impl Story {
 
     pub fn created(policy: Policy, what: EventKind) -> Result<Self, Refused> {
         let event = event_at(0, &human(), what);
-        let step = open(&id("t"), &event, &policy)?;
+        let step = open_ticket(&id("t"), &event, &policy)?;
         Ok(Self {
             ticket: step.ticket,
             policy,
@@ -226,7 +226,7 @@ impl Story {
         Ok(())
     }
 
-    /// An event that must be accepted.
+    /// Applies an event that must be accepted.
     #[track_caller]
     pub fn tell(&mut self, by: &Actor, what: EventKind) -> &mut Self {
         let name = what.name();
@@ -236,7 +236,7 @@ impl Story {
         self
     }
 
-    /// An event that must be refused, and why it was.
+    /// Applies an event that must be refused, and returns the reason.
     #[track_caller]
     pub fn refused(&self, by: &Actor, what: EventKind) -> Refused {
         let event = self.event(by, what);
@@ -264,7 +264,7 @@ impl Story {
         jobs.filter(|job| job.task.word() == queue).count()
     }
 
-    /// Takes the queue's first free job.
+    /// Starts the queue's first free job.
     #[track_caller]
     pub fn start(&mut self, queue: &str, by: &Actor) -> Lease {
         let job = self.job(queue);
@@ -321,7 +321,7 @@ impl Story {
         }
     }
 
-    /// The verifier answers all that it is asked with one word.
+    /// The verifier answers on every finding with the same outcome.
     #[track_caller]
     pub fn verified(&mut self, outcome: AnswerOutcome) -> &mut Self {
         let asked: Vec<String> = self
@@ -342,7 +342,7 @@ impl Story {
         self.tell(&verifier(), what)
     }
 
-    /// One answer for each finding of the ledger, in its order.
+    /// The verifier gives one answer for each finding of the ledger, in its order.
     #[track_caller]
     pub fn verified_each(&mut self, outcomes: &[AnswerOutcome]) -> &mut Self {
         let entries = self.ticket.ledger.entries.iter().zip(outcomes);
@@ -364,7 +364,7 @@ impl Story {
         put.map(|put| put.commit.clone()).unwrap_or_default()
     }
 
-    /// A round whose reviewer rejects, while the verifier confirms what was open before.
+    /// Plays a round: the reviewer rejects, and the verifier confirms earlier findings.
     #[track_caller]
     pub fn rejected_round(&mut self, commit: &str, titles: &[&str]) -> &mut Self {
         self.built(commit).green();
@@ -391,7 +391,7 @@ impl Story {
         }
     }
 
-    /// A story that has come to `stage` by events alone. Where the stage has a job, nobody holds it.
+    /// Returns a story that reached `stage` by events alone. No worker holds a job of it.
     pub fn at(stage: Stage, policy: &Policy) -> Self {
         let depends: &[&str] = match stage {
             Stage::Pending => &["first", "second"],
@@ -447,7 +447,7 @@ impl Story {
     }
 }
 
-/// The lease under which the queue's job is held.
+/// Returns the lease of the queue's job.
 pub fn held(story: &Story, queue: &str) -> Lease {
     let job = story.job(queue);
     Lease {

@@ -1,5 +1,5 @@
-//! The whole table: every stage × event, by the right and by the wrong hand, under a live and a
-//! stale token, on the version that stands and on one that does not.
+//! The whole table: every stage × event, with the right and a wrong role, under a live and a stale
+//! token, on the current version and on an old one.
 
 mod remote_access;
 mod scene;
@@ -11,7 +11,7 @@ use flow::Stage::{
     Approved, Blocked, Building, Cancelled, Checking, Done, Escalated, Failed, Merging, Pending,
     Queued, Reviewing, Rework,
 };
-use flow::advance::{roles, stages};
+use flow::advance::{allowed_roles, allowed_stages};
 use flow::event::Lease;
 use flow::{Actor, Event, EventKind, Refused, Role, Stage, Step, advance};
 
@@ -19,7 +19,7 @@ use crate::story::Story;
 pub use scene::{EVENTS, lease_of};
 use scene::{scenes, variants};
 
-/// Where a stage may lead, as the design draws it.
+/// Returns the stages that may follow a stage, as designed.
 fn legal(from: Stage) -> &'static [Stage] {
     match from {
         Pending => &[Pending, Queued, Blocked, Escalated, Cancelled],
@@ -59,7 +59,7 @@ fn tried(story: &Story, event: &Event) -> Result<Step, Refused> {
     answer
 }
 
-/// A refusal is read by a person.
+/// People read refusals, so each must be a sentence.
 fn assert_is_a_sentence(text: &str) {
     let noise = ["{", "}", "::", "Some(", "None", "[", "\n", "  "];
     assert!(text.len() > 15 && text.len() < 250, "{text:?}");
@@ -91,7 +91,7 @@ fn what_is_accepted_leads_to_a_legal_stage_and_what_is_refused_says_why() {
     let mut tries = 0;
     for_all(|story, by, what| {
         tries += 1;
-        let possible = stages(&what).contains(&story.stage());
+        let possible = allowed_stages(&what).contains(&story.stage());
         let event = story.event(&by, what);
         match tried(story, &event) {
             Ok(step) => {
@@ -114,7 +114,7 @@ fn every_event_is_accepted_somewhere_in_each_stage_that_allows_it() {
     let mut allowed: BTreeSet<(Stage, &str)> = BTreeSet::new();
     for_all(|story, by, what| {
         let key = (story.stage(), what.name());
-        if stages(&what).contains(&key.0) {
+        if allowed_stages(&what).contains(&key.0) {
             allowed.insert(key);
         }
         if tried(story, &story.event(&by, what)).is_ok() {
@@ -130,14 +130,14 @@ fn the_wrong_role_is_refused_everywhere() {
     for_all(|story, by, what| {
         let lease = what.lease();
         let job = lease.and_then(|l| story.ticket.jobs.iter().find(|j| j.serial == l.serial));
-        let right = roles(&what, job.map(|job| &job.task));
+        let right = allowed_roles(&what, job.map(|job| &job.task));
         for role in Role::ALL {
             if right.contains(&role) {
                 continue;
             }
             let wrong = Actor { role, ..by.clone() };
             let refused = tried(story, &story.event(&wrong, what.clone()));
-            assert!(refused.is_err(), "{} by a {}", what.name(), role.word());
+            assert!(refused.is_err(), "{} by a {}", what.name(), role.as_str());
         }
     });
 }

@@ -5,7 +5,7 @@ use flow::event::AnswerOutcome;
 use flow::ledger::FindingStatus;
 use flow::policy::{Gates, MinorOnly, RedOnBase, SeatSpec, VerifyNewFindings, Votes, Weights};
 use flow::ticket::CheckOutcome;
-use flow::verdict::{Verdict, verdict};
+use flow::verdict::{Verdict, compute_verdict};
 use flow::{Actor, EventKind, Policy, Role, Stage};
 
 use crate::story::{Story, approves, finding, rejects, review, reviewer, scores};
@@ -331,9 +331,9 @@ fn minor_findings_on_lines_the_change_left_alone_never_cost_a_round() {
             );
             assert_eq!(story.stage(), Stage::Rework, "on touched lines it counts");
             story.ticket.ledger.entries[0].untouched = true;
-            assert!(verdict(&story.ticket, &policy).approved);
+            assert!(compute_verdict(&story.ticket, &policy).approved);
             story.ticket.ledger.entries[0].finding.rating.severity = Severity::Medium;
-            assert!(!verdict(&story.ticket, &policy).approved);
+            assert!(!compute_verdict(&story.ticket, &policy).approved);
         }
     }
 }
@@ -482,11 +482,11 @@ fn approval_needs_green_checks_on_this_very_commit() {
     let story = decided(&Policy::default(), approves());
     let mut ticket = story.ticket;
     let policy = Policy::default();
-    assert!(verdict(&ticket, &policy).approved);
+    assert!(compute_verdict(&ticket, &policy).approved);
     ticket.checks.as_mut().unwrap().commit = "another".to_owned();
-    assert!(!verdict(&ticket, &policy).approved);
+    assert!(!compute_verdict(&ticket, &policy).approved);
     ticket.checks = None;
-    assert!(!verdict(&ticket, &policy).approved);
+    assert!(!compute_verdict(&ticket, &policy).approved);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! MCP on the standard input and output as a thin bridge to a running server, so that all agents
-//! share one state: a line in, a call of `/mcp`, lines out. It knows of the protocol only what the
-//! headers need. A server that is away is told to the agent as an error it may try again after.
+//! MCP over stdio as a thin bridge to a running server, so that all agents share one state: a line
+//! in, a call of `/mcp`, lines out. It knows only as much of the protocol as the headers need. An
+//! unreachable server is reported to the agent as a retryable error.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::web::{BODY_MAX, session};
 use app::failure::Failure;
 use app::remote::{RemoteServer, ServerUnreachable};
 
-/// Calls that may be under way at once.
+/// Concurrent calls to the server.
 const CALLS_MAX: usize = 64;
-/// From here on the headers repeat what the message says.
+/// First protocol version whose headers repeat the method and name of the message.
 const HEADERS_SINCE: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// What JSON-RPC leaves to servers.
-const AWAY: i64 = -32_000;
+/// First code that JSON-RPC reserves for server errors.
+const SERVER_UNREACHABLE: i64 = -32_000;
 const PARSE_ERROR: i64 = -32_700;
 
-/// Where the server is now; asked again when it has gone from where it was.
+/// Finds the running server; called again when a call cannot reach it.
 pub type FindServer = Arc<dyn Fn() -> Result<RemoteServer, Failure> + Send + Sync>;
 
 struct StdioBridge<W> {
     find: FindServer,
-    /// Names this process to the server, whatever the agent's protocol has.
+    /// Label of this process at the server, whatever protocol the agent uses.
     session: Option<String>,
     server: RwLock<RemoteServer>,
-    /// What was agreed on at the beginning, by clients that begin.
+    /// Protocol version agreed on by `initialize`, if the client sends it.
     version: RwLock<Option<String>>,
     output: Mutex<W>,
 }
 
-/// Carries messages until the input ends and everything has been answered.
+/// Forwards messages until the input ends and all calls are answered.
 pub async fn run(
     find: FindServer,
     input: impl AsyncBufRead + Unpin,
@@ -47,21 +47,21 @@ pub async fn run(
     let bridge = Arc::new(StdioBridge {
         server: RwLock::new(find()?),
         find,
-        session: session::fresh(),
+        session: session::new_session_id(),
         version: RwLock::default(),
         output: Mutex::new(output),
     });
-    let places = Arc::new(Semaphore::new(CALLS_MAX));
+    let permits = Arc::new(Semaphore::new(CALLS_MAX));
     let mut calls = JoinSet::new();
     let mut lines = input;
-    while let Some(line) = next(&mut lines).await? {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+    while let Some(line) = next_line(&mut lines).await? {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             break;
         };
         let bridge = Arc::clone(&bridge);
         calls.spawn(async move {
-            bridge.carry(&line).await;
-            drop(place);
+            bridge.forward(&line).await;
+            drop(permit);
         });
         while calls.try_join_next().is_some() {}
     }
@@ -69,19 +69,22 @@ pub async fn run(
     Ok(())
 }
 
-/// The next line that says something; none at the end.
-async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, Failure> {
+/// Reads the next line that is not blank; `None` at the end of the input.
+async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, Failure> {
     loop {
         let mut line = Vec::new();
-        let most = u64::try_from(BODY_MAX).unwrap_or(u64::MAX);
-        let read = (&mut *input).take(most).read_until(b'\n', &mut line).await;
-        let read = read.map_err(|error| Failure::error(format!("the dialogue broke: {error}")))?;
+        let max = u64::try_from(BODY_MAX).unwrap_or(u64::MAX);
+        let read = (&mut *input).take(max).read_until(b'\n', &mut line).await;
+        let fail = |error: std::io::Error| {
+            Failure::error(format!("could not read from the agent: {error}"))
+        };
+        let read = read.map_err(fail)?;
         if read == 0 {
             return Ok(None);
         }
         if read == BODY_MAX && !line.ends_with(b"\n") {
             return Err(Failure::error(format!(
-                "a message of more than {BODY_MAX} bytes is not carried"
+                "the agent sent a message larger than {BODY_MAX} bytes"
             )));
         }
         if !line.trim_ascii().is_empty() {
@@ -91,35 +94,36 @@ async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>
 }
 
 impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
-    async fn carry(&self, line: &[u8]) {
+    async fn forward(&self, line: &[u8]) {
         let message: Value = match serde_json::from_slice(line) {
             Ok(message) => message,
             Err(error) => {
                 return self
-                    .complain(&Value::Null, PARSE_ERROR, &error.to_string())
+                    .send_error(&Value::Null, PARSE_ERROR, &error.to_string())
                     .await;
             }
         };
         let id = message.get("id").cloned().unwrap_or_default();
-        match self.ask(&message).await {
+        match self.send(&message).await {
             Ok(response) => self.answer(&message, &id, response).await,
-            Err(ServerUnreachable { why, .. }) => self.away(&id, &why).await,
+            Err(ServerUnreachable { why, .. }) => self.report_unreachable(&id, &why).await,
         }
     }
 
-    /// A server that was started anew may be elsewhere: nothing was sent, so it is looked for once.
-    async fn ask(&self, message: &Value) -> Result<Response<Incoming>, ServerUnreachable> {
+    /// Sends a message. A restarted server may have another address: if nothing was sent, the
+    /// bridge looks for it again and retries once.
+    async fn send(&self, message: &Value) -> Result<Response<Incoming>, ServerUnreachable> {
         let server = self.server.read().await.clone();
         let first = self.post(&server, message).await;
         match first {
             Err(ServerUnreachable { unsent: true, .. }) => {}
             answered => return answered,
         }
-        let Ok(found) = (self.find)() else {
+        let Ok(server) = (self.find)() else {
             return first;
         };
-        *self.server.write().await = found.clone();
-        self.post(&found, message).await
+        *self.server.write().await = server.clone();
+        self.post(&server, message).await
     }
 
     async fn post(
@@ -147,13 +151,14 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
             .is_some_and(|version| version >= HEADERS_SINCE)
         {
             headers.extend(text(&message["method"]).map(|name| ("mcp-method", name)));
-            headers.extend(subject(message).map(|name| ("mcp-name", name)));
+            headers.extend(header_subject(message).map(|name| ("mcp-name", name)));
         }
         let body = message.to_string().into_bytes();
         server.send(Method::POST, "/mcp", &headers, body).await
     }
 
-    /// Each message of the newest protocol names its version; before, it is agreed on once.
+    /// Returns the protocol version: in the newest protocol each message names it, in older ones
+    /// `initialize` agrees on it.
     async fn version(&self, message: &Value) -> Option<String> {
         if message["method"] == "initialize" {
             return None;
@@ -174,28 +179,28 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
         }
         let is_message = kind.starts_with("application/json");
         let server = self.server.read().await.clone();
-        let body = match server.whole(response).await {
+        let body = match server.read_body(response).await {
             Ok(body) => body,
-            Err(ServerUnreachable { why, .. }) => return self.away(id, &why).await,
+            Err(ServerUnreachable { why, .. }) => return self.report_unreachable(id, &why).await,
         };
         if is_message && !body.is_empty() {
             if message["method"] == "initialize" {
-                self.agree(&body).await;
+                self.remember_version(&body).await;
             }
             return self.write(&body).await;
         }
         if !status.is_success() {
-            self.refused(id, status, &body).await;
+            self.report_refusal(id, status, &body).await;
         }
     }
 
-    async fn agree(&self, body: &Bytes) {
+    async fn remember_version(&self, body: &Bytes) {
         let answer: Value = serde_json::from_slice(body).unwrap_or_default();
         let version = text(&answer["result"]["protocolVersion"]).map(str::to_owned);
         *self.version.write().await = version;
     }
 
-    /// Messages as they come: each event's data is one.
+    /// Forwards an event stream: the data of each event is one message.
     async fn stream(&self, id: &Value, response: Response<Incoming>) {
         let (mut body, mut rest) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -203,7 +208,10 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
                 Ok(frame) => frame.into_data().unwrap_or_default(),
                 Err(error) => {
                     return self
-                        .away(id, &format!("the answer broke off: {error}"))
+                        .report_unreachable(
+                            id,
+                            &format!("the server's answer was cut off: {error}"),
+                        )
                         .await;
                 }
             };
@@ -217,12 +225,14 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
                 }
             }
             if rest.len() > BODY_MAX {
-                return self.away(id, "a message of the server is too large").await;
+                return self
+                    .report_unreachable(id, "a message from the server is too large")
+                    .await;
             }
         }
     }
 
-    async fn refused(&self, id: &Value, status: StatusCode, body: &Bytes) {
+    async fn report_refusal(&self, id: &Value, status: StatusCode, body: &Bytes) {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let mut why = text(&problem["detail"]).map_or_else(|| status.to_string(), str::to_owned);
         for hint in problem["hints"].as_array().into_iter().flatten() {
@@ -234,22 +244,22 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
             StatusCode::TOO_MANY_REQUESTS,
         ];
         if later.contains(&status) {
-            return self.away(id, &why).await;
+            return self.report_unreachable(id, &why).await;
         }
-        self.complain(id, AWAY, &why).await;
+        self.send_error(id, SERVER_UNREACHABLE, &why).await;
     }
 
-    async fn away(&self, id: &Value, why: &str) {
-        self.fail(id, AWAY, &format!("{why}; try again"), true)
+    async fn report_unreachable(&self, id: &Value, why: &str) {
+        self.send_error_response(id, SERVER_UNREACHABLE, &format!("{why}; try again"), true)
             .await;
     }
 
-    async fn complain(&self, id: &Value, code: i64, why: &str) {
-        self.fail(id, code, why, false).await;
+    async fn send_error(&self, id: &Value, code: i64, why: &str) {
+        self.send_error_response(id, code, why, false).await;
     }
 
-    /// Who asked nothing is told nothing.
-    async fn fail(&self, id: &Value, code: i64, why: &str, retryable: bool) {
+    /// Sends an error response. Notifications (without id) get no response.
+    async fn send_error_response(&self, id: &Value, code: i64, why: &str, retryable: bool) {
         if id.is_null() && code != PARSE_ERROR {
             return;
         }
@@ -258,13 +268,13 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
         self.write(answer.to_string().as_bytes()).await;
     }
 
-    /// One line, whole. A reader that has gone is noticed at the input's end.
+    /// Writes a message as one line.
     async fn write(&self, message: &[u8]) {
         let mut line: Vec<u8> = message.trim_ascii().to_vec();
         line.retain(|byte| !matches!(byte, b'\n' | b'\r'));
         line.push(b'\n');
         let mut output = self.output.lock().await;
-        // An agent that has gone reads no more; our input ends then, and so do we.
+        // Ignored: if the agent has exited, our input ends too and the bridge stops.
         let _ = output.write_all(&line).await;
         let _ = output.flush().await;
     }
@@ -274,8 +284,8 @@ fn text(value: &Value) -> Option<&str> {
     value.as_str()
 }
 
-/// What a message is about, for its header.
-fn subject(message: &Value) -> Option<&str> {
+/// Returns the name or URI that a message is about, for its header.
+fn header_subject(message: &Value) -> Option<&str> {
     let params = &message["params"];
     match text(&message["method"])? {
         "tools/call" | "prompts/get" => text(&params["name"]),

@@ -1,4 +1,4 @@
-//! How a report is answered: once for each attempt, and on record where it is refused.
+//! Answers reports: once per attempt, and recorded if refused.
 
 use engine::coordinator::Once;
 use flow::Ticket;
@@ -16,52 +16,52 @@ impl McpServer {
     /// Answers a report, and records a refused one.
     pub(super) async fn answer<T>(
         &self,
-        who: &Identity,
+        identity: &Identity,
         tool: &str,
         reported: Result<T, Failure>,
     ) -> Result<Json<T>, String> {
         match reported {
             Ok(answer) => Ok(Json(answer)),
-            Err(failure) => Err(self.refuse_result(who, tool, failure).await),
+            Err(failure) => Err(self.refuse_result(identity, tool, failure).await),
         }
     }
 
-    /// A report that counts once: the first answer to the same call where it came before, or where
-    /// it came in the same instant and won.
-    pub(super) async fn reported<T: for<'a> Deserialize<'a>>(
+    /// Runs a report at most once: returns the stored answer if the same call came before, or came
+    /// at the same time and won.
+    pub(super) async fn run_once<T: for<'a> Deserialize<'a>>(
         &self,
         once: Option<&Once>,
         report: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        if let Some(answer) = self.answered(once).await? {
+        if let Some(answer) = self.previous_answer(once).await? {
             return Ok(answer);
         }
         match report.await {
             Ok(answer) => Ok(answer),
-            Err(failure) => self.answered(once).await?.ok_or(failure),
+            Err(failure) => self.previous_answer(once).await?.ok_or(failure),
         }
     }
 
-    /// The first answer to the same call, if it came before.
-    async fn answered<T: for<'a> Deserialize<'a>>(
+    /// Returns the stored answer if the same call was made before.
+    async fn previous_answer<T: for<'a> Deserialize<'a>>(
         &self,
         once: Option<&Once>,
     ) -> Result<Option<T>, Failure> {
         let Some(once) = once else {
             return Ok(None);
         };
-        let first = assignments::recall(&self.office, &once.key, &once.payload_hash).await?;
+        let first = assignments::recall_answer(&self.app, &once.key, &once.payload_hash).await?;
         first
             .map(|answer| serde_json::from_value(answer).map_err(Failure::error))
             .transpose()
     }
 }
 
-/// The claim that a report is made under, bound to who makes it: a retry is known by it. What is no attempt is
-/// refused where the claim is looked at.
+/// Builds the key that recognises a retried report: the claim's attempt, bound to the caller. An
+/// invalid attempt gives no key; it is refused when the claim is checked.
 pub(super) fn once(
-    who: &Identity,
-    what: &str,
+    identity: &Identity,
+    action: &str,
     attempt: Option<&str>,
     payload: &impl Serialize,
     answer: fn(&Ticket) -> Value,
@@ -69,8 +69,8 @@ pub(super) fn once(
     let attempt: Attempt = attempt?.parse().ok()?;
     let payload = serde_json::to_vec(payload).unwrap_or_default();
     Some(Once {
-        key: format!("mcp/{}/{attempt}/{what}", who.actor.agent),
-        payload_hash: engine::hash::short(&payload),
+        key: format!("mcp/{}/{attempt}/{action}", identity.actor.agent),
+        payload_hash: engine::hash::short_sha256(&payload),
         answer,
     })
 }

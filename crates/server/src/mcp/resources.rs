@@ -1,33 +1,33 @@
-//! What an agent may read: its ticket, a round's findings document, how the project stands. A judge
-//! is blind to earlier rounds here as everywhere.
+//! Resources that an agent may read: its ticket, the findings of a round, ticket counts. Reviewers
+//! and verifiers do not see earlier rounds.
 
 use flow::{Role, Ticket};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
-use super::told;
+use super::error_text;
 use app::operations::identity::Identity;
-use app::operations::{App, assignments, ticket_id, tickets};
+use app::operations::{App, assignments, parse_ticket_id, tickets};
 
 const STATE: &str = "countersign://state";
 const TICKET: &str = "countersign://tickets/";
 
 pub fn templates() -> Vec<ResourceTemplate> {
-    let one =
+    let template =
         |uri: &str, name: &str, text: &str| ResourceTemplate::new(uri, name).with_description(text);
     vec![
-        one(
+        template(
             "countersign://tickets/{ticket}",
             "ticket",
-            "What is wanted, and where it stands.",
+            "The task and its stage.",
         ),
-        one(
+        template(
             "countersign://tickets/{ticket}/rounds/{round}",
             "round",
-            "What a round came to.",
+            "The review report of a round.",
         ),
-        one(
+        template(
             "countersign://tickets/{ticket}/findings",
             "findings",
             "The findings document of the last round.",
@@ -35,29 +35,31 @@ pub fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-pub async fn list(office: &App, speaker: &Identity) -> Result<Vec<Resource>, ErrorData> {
-    let mut found = vec![Resource::new(STATE, "state")];
-    if let Some(id) = &speaker.ticket {
-        found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
+pub async fn list(app: &App, identity: &Identity) -> Result<Vec<Resource>, ErrorData> {
+    let mut resources = vec![Resource::new(STATE, "state")];
+    if let Some(id) = &identity.ticket {
+        resources.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
-    let held = assignments::held(office, speaker).await.map_err(failed)?;
-    if let Some(id) = held.filter(|id| speaker.ticket.as_ref() != Some(id)) {
-        found.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
+    let claimed = assignments::held_ticket(app, identity)
+        .await
+        .map_err(resource_error)?;
+    if let Some(id) = claimed.filter(|id| identity.ticket.as_ref() != Some(id)) {
+        resources.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
-    Ok(found)
+    Ok(resources)
 }
 
-fn failed(failure: app::failure::Failure) -> ErrorData {
-    ErrorData::internal_error(told(failure), None)
+fn resource_error(failure: app::failure::Failure) -> ErrorData {
+    ErrorData::internal_error(error_text(failure), None)
 }
 
 pub async fn read(
-    office: &App,
-    speaker: &Identity,
+    app: &App,
+    identity: &Identity,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
     if uri == STATE {
-        let tally = tickets::tally(office).await.map_err(failed)?;
+        let tally = tickets::tally(app).await.map_err(resource_error)?;
         let counts: Vec<Value> = tally
             .into_iter()
             .map(|(stage, count)| json!({"stage": stage, "tickets": count}))
@@ -68,24 +70,20 @@ pub async fn read(
             &json!({"tickets": counts}).to_string(),
         ));
     }
-    let unknown = || ErrorData::resource_not_found(format!("there is no {uri}"), None);
+    let unknown = || ErrorData::resource_not_found(format!("no resource {uri}"), None);
     let path = uri.strip_prefix(TICKET).ok_or_else(unknown)?;
     let mut parts = path.split('/');
-    let id = ticket_id(parts.next().unwrap_or_default()).map_err(|_| unknown())?;
-    if speaker.ticket.as_ref().is_some_and(|only| *only != id) {
+    let id = parse_ticket_id(parts.next().unwrap_or_default()).map_err(|_| unknown())?;
+    if identity.ticket.as_ref().is_some_and(|only| *only != id) {
         return Err(unknown());
     }
-    let ticket = office
-        .ticket(id.as_str())
-        .await
-        .map_err(|_| unknown())?
-        .ticket;
-    let blind = matches!(speaker.actor.role, Role::Reviewer | Role::Verifier);
+    let ticket = app.ticket(id.as_str()).await.map_err(|_| unknown())?.ticket;
+    let blind = matches!(identity.actor.role, Role::Reviewer | Role::Verifier);
     match (parts.next(), parts.next()) {
         (None, None) => Ok(text(
             uri,
             "application/json",
-            &described(&ticket, blind).to_string(),
+            &ticket_json(&ticket, blind).to_string(),
         )),
         (Some("findings"), None) if !blind => {
             let document = flow::export::findings_document(&ticket, None).map_err(|_| unknown())?;
@@ -93,14 +91,15 @@ pub async fn read(
         }
         (Some("rounds"), Some(number)) if !blind => {
             let number = number.parse().map_err(|_| unknown())?;
-            let report = flow::export::report(&ticket, Some(number)).map_err(|_| unknown())?;
+            let report =
+                flow::export::round_report(&ticket, Some(number)).map_err(|_| unknown())?;
             Ok(text(uri, "application/json", &report.to_string()))
         }
         _ => Err(unknown()),
     }
 }
 
-fn described(ticket: &Ticket, blind: bool) -> Value {
+fn ticket_json(ticket: &Ticket, blind: bool) -> Value {
     let mut value = json!({"id": ticket.id, "stage": ticket.stage, "spec": ticket.spec});
     if let (false, Some(fields)) = (blind, value.as_object_mut()) {
         fields.insert("round".to_owned(), ticket.round.into());

@@ -1,8 +1,9 @@
-//! The tools, with the seeds' names and fields. An error that the agent can act on is an answer.
+//! MCP tools. Their names and fields are part of the public interface. An error that the agent can
+//! act on is returned as the tool's answer, not as a protocol error.
 
 use std::time::Duration;
 
-use flow::standing::{Action, Denied};
+use flow::access::{Action, Denied};
 use flow::{Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
@@ -11,12 +12,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::reporting::once;
-use super::words::{
+use super::tool_types::{
     AcceptedReply, AssignmentParams, DisputeParams, HeartbeatParams, HelpParams, LeaseReply,
     MessageReply, NoParams, ReviewResultParams, SendMessageParams, SubmitParams, SubmitReply,
     SummaryParams, WaitParams, WorkReply,
 };
-use super::{McpServer, told};
+use super::{McpServer, error_text};
 use app::failure::Failure;
 use app::operations::assignments::verdict::{self, ReviewOutcome, VerdictInput};
 use app::operations::assignments::{self, BuilderSubmission, ClaimRef, claims, context};
@@ -26,38 +27,43 @@ use app::operations::tasks;
 
 type CallerIdentity = Extension<Identity>;
 
-/// Longer waits are cut by what stands between.
+/// Proxies in between cut longer waits.
 const WAIT_SECS_MAX: u64 = 50;
-/// How soon work is looked for again where what there is was not for the agent that waits.
-const REST: Duration = Duration::from_millis(250);
+/// Back-off after a wake-up without work for this agent.
+const EMPTY_CLAIM_DELAY: Duration = Duration::from_millis(250);
 const WAIT_SECS_DEFAULT: u64 = 25;
 
-/// What somebody may call: its role's, but for what those may not do whom we have started.
-pub fn of(speaker: &Identity) -> Vec<&'static str> {
-    let tools = of_role(speaker.actor.role).iter().copied();
+/// Returns the tools of the caller's role, without those that agents started by a worker may not
+/// use.
+pub fn tools_for(identity: &Identity) -> Vec<&'static str> {
+    let tools = tools_of_role(identity.actor.role).iter().copied();
     tools
-        .filter(|tool| speaker.standing.may(deed(tool)).is_ok())
+        .filter(|tool| identity.access.check(action_of(tool)).is_ok())
         .collect()
 }
 
-/// Why somebody may not call what others of its role may.
-pub fn barred(speaker: &Identity, tool: &str) -> Option<Denied> {
-    let theirs = of_role(speaker.actor.role).contains(&tool);
-    speaker.standing.may(deed(tool)).err().filter(|_| theirs)
+/// Returns why the caller may not use a tool of its role.
+pub fn denial(identity: &Identity, tool: &str) -> Option<Denied> {
+    let in_role = tools_of_role(identity.actor.role).contains(&tool);
+    identity
+        .access
+        .check(action_of(tool))
+        .err()
+        .filter(|_| in_role)
 }
 
-fn deed(tool: &str) -> Action {
+fn action_of(tool: &str) -> Action {
     match tool {
         "heartbeat" | "checkpoint" | "request_help" | "send_message" | "dispute_finding"
-        | "get_review_context" => Action::Speak,
-        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Action::Take,
-        "queue_task_for_agent" => Action::Order,
+        | "get_review_context" => Action::Communicate,
+        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Action::Claim,
+        "queue_task_for_agent" => Action::CreateWork,
         _ => Action::Report,
     }
 }
 
-/// What each role may call.
-fn of_role(role: Role) -> &'static [&'static str] {
+/// Returns the tools of a role.
+fn tools_of_role(role: Role) -> &'static [&'static str] {
     match role {
         Role::Builder => &[
             "get_my_assignment",
@@ -101,7 +107,7 @@ fn of_role(role: Role) -> &'static [&'static str] {
 #[tool_router(router = tools, vis = "pub(super)")]
 impl McpServer {
     #[tool(
-        description = "The work in your hands, or the most urgent that you may take; a lease on it begins.",
+        description = "Returns your current assignment, or leases you the most urgent one that you may take.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -110,10 +116,10 @@ impl McpServer {
     )]
     async fn get_my_assignment(
         &self,
-        Extension(who): CallerIdentity,
+        Extension(identity): CallerIdentity,
         _: Parameters<NoParams>,
     ) -> Result<Json<WorkReply>, String> {
-        self.work(&who).await
+        self.current_work(&identity).await
     }
 
     #[tool(
@@ -126,31 +132,31 @@ impl McpServer {
     )]
     async fn wait_for_work(
         &self,
-        Extension(who): CallerIdentity,
+        Extension(identity): CallerIdentity,
         Parameters(wait): Parameters<WaitParams>,
     ) -> Result<Json<WorkReply>, String> {
         let secs = wait.timeout_secs.unwrap_or(WAIT_SECS_DEFAULT);
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
-        let mut in_vain = false;
+        let mut woke_early = false;
         loop {
-            let work = self.work(&who).await?;
+            let work = self.current_work(&identity).await?;
             let left = end.saturating_duration_since(Instant::now());
-            let found = work.0.assignment.is_some() || work.0.task.is_some();
-            if found || !work.0.messages.is_empty() || left.is_zero() {
+            let has_work = work.0.assignment.is_some() || work.0.task.is_some();
+            if has_work || !work.0.messages.is_empty() || left.is_zero() {
                 return Ok(work);
             }
-            if in_vain {
-                // What is ready is not for this agent, and would wake it without end.
-                tokio::time::sleep(REST.min(left)).await;
+            if woke_early {
+                // A ready job that is not for this agent would wake it at once, without end.
+                tokio::time::sleep(EMPTY_CLAIM_DELAY.min(left)).await;
             }
             let began = Instant::now();
-            assignments::wait(&self.office, &who, left).await;
-            in_vain = began.elapsed() < REST;
+            assignments::wait(&self.app, &identity, left).await;
+            woke_early = began.elapsed() < EMPTY_CLAIM_DELAY;
         }
     }
 
     #[tool(
-        description = "Say that you are at work on your assignment.",
+        description = "Accept your assignment: you start to work on it.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -159,20 +165,20 @@ impl McpServer {
     )]
     async fn accept_assignment(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(which): Parameters<AssignmentParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(params): Parameters<AssignmentParams>,
     ) -> Result<Json<AcceptedReply>, String> {
-        let accepted = assignments::accept(&self.office, &who, &which.into()).await;
+        let accepted = assignments::accept(&self.app, &identity, &params.into()).await;
         let accepted = accepted.map(|assignment| AcceptedReply {
             status: assignment.status,
             attempt: assignment.attempt,
             lease_until: assignment.lease_until,
         });
-        self.answer(&who, "accept_assignment", accepted).await
+        self.answer(&identity, "accept_assignment", accepted).await
     }
 
     #[tool(
-        description = "Put the newest commit of your branch forward for checks and review.",
+        description = "Submit the newest commit of your branch for checks and review.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -181,31 +187,37 @@ impl McpServer {
     )]
     async fn submit_for_review(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(put): Parameters<SubmitParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(submission): Parameters<SubmitParams>,
     ) -> Result<Json<SubmitReply>, String> {
-        let once = once(&who, "submit", put.attempt.as_deref(), &put, taken_value);
-        let (office, call, speaker) = (&self.office, once.clone(), who.clone());
-        let named = ClaimRef {
-            number: put.assignment_id,
-            ..ClaimRef::attempt(put.attempt)
+        let once = once(
+            &identity,
+            "submit",
+            submission.attempt.as_deref(),
+            &submission,
+            submit_reply_value,
+        );
+        let (app, call, caller) = (&self.app, once.clone(), identity.clone());
+        let claim = ClaimRef {
+            number: submission.assignment_id,
+            ..ClaimRef::attempt(submission.attempt)
         };
         let report = async move {
-            let said = BuilderSubmission {
-                branch_name: put.branch_name,
-                summary: put.summary,
-                claims: put.claims,
-                findings: put.findings,
+            let submission = BuilderSubmission {
+                branch_name: submission.branch_name,
+                summary: submission.summary,
+                claims: submission.claims,
+                findings: submission.findings,
             };
-            let ticket = assignments::submit(office, &who, &named, said, call).await?;
-            Ok(taken(&ticket))
+            let ticket = assignments::submit(app, &identity, &claim, submission, call).await?;
+            Ok(submit_reply(&ticket))
         };
-        let reported = self.reported(once.as_ref(), Box::pin(report)).await;
-        self.answer(&speaker, "submit_for_review", reported).await
+        let reported = self.run_once(once.as_ref(), Box::pin(report)).await;
+        self.answer(&caller, "submit_for_review", reported).await
     }
 
     #[tool(
-        description = "The eleven fields that a review rests on.",
+        description = "Returns the review context: commits, changed files, test status, criteria, feedback.",
         annotations(
             read_only_hint = true,
             destructive_hint = false,
@@ -215,11 +227,11 @@ impl McpServer {
     )]
     async fn get_review_context(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(which): Parameters<AssignmentParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(params): Parameters<AssignmentParams>,
     ) -> Result<Json<context::ReviewContext>, String> {
-        let context = context::of(&self.office, &who, &which.into()).await;
-        self.answer(&who, "get_review_context", context).await
+        let context = context::load_review_context(&self.app, &identity, &params.into()).await;
+        self.answer(&identity, "get_review_context", context).await
     }
 
     #[tool(
@@ -232,29 +244,30 @@ impl McpServer {
     )]
     async fn submit_review_result(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(judged): Parameters<ReviewResultParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(review): Parameters<ReviewResultParams>,
     ) -> Result<Json<ReviewOutcome>, String> {
-        let attempt = judged.attempt.clone();
+        let attempt = review.attempt.clone();
         let once = once(
-            &who,
+            &identity,
             "review",
             attempt.as_deref(),
-            &judged,
+            &review,
             verdict::outcome_value,
         );
-        let named = ClaimRef {
-            number: judged.assignment_id,
-            ..ClaimRef::attempt(attempt).with_verdict(&judged)
+        let claim = ClaimRef {
+            number: review.assignment_id,
+            ..ClaimRef::attempt(attempt).with_verdict(&review)
         };
-        let word = word(judged);
-        let report = verdict::pass(&self.office, &who, &named, word, once.clone());
-        let reported = self.reported(once.as_ref(), Box::pin(report)).await;
-        self.answer(&who, "submit_review_result", reported).await
+        let verdict = verdict_input(review);
+        let report = verdict::submit_verdict(&self.app, &identity, &claim, verdict, once.clone());
+        let reported = self.run_once(once.as_ref(), Box::pin(report)).await;
+        self.answer(&identity, "submit_review_result", reported)
+            .await
     }
 
     #[tool(
-        description = "Say that a finding is wrong, and why; a verifier will decide. Goes with your next submission.",
+        description = "Dispute a finding with a reason; a verifier will decide. It is sent with your next submission.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -263,7 +276,7 @@ impl McpServer {
     )]
     async fn dispute_finding(
         &self,
-        Extension(who): CallerIdentity,
+        Extension(identity): CallerIdentity,
         Parameters(dispute): Parameters<DisputeParams>,
     ) -> Result<Json<MessageReply>, String> {
         let DisputeParams {
@@ -271,16 +284,18 @@ impl McpServer {
             reason,
             attempt,
         } = dispute;
-        let named = ClaimRef::attempt(attempt);
-        let disputed = messages::dispute(&self.office, &who, &named, (&finding, &reason)).await;
-        let said = disputed.map(|()| MessageReply {
-            message: format!("{finding} is disputed; that goes with your result"),
+        let claim = ClaimRef::attempt(attempt);
+        let disputed = messages::dispute(&self.app, &identity, &claim, (&finding, &reason)).await;
+        let outcome = disputed.map(|()| MessageReply {
+            message: format!(
+                "{finding} is disputed; the dispute is sent with your next submission"
+            ),
         });
-        self.answer(&who, "dispute_finding", said).await
+        self.answer(&identity, "dispute_finding", outcome).await
     }
 
     #[tool(
-        description = "Your turn is over: a builder's branch is put forward, a reviewer's messages become its verdict, a task is done.",
+        description = "Finish your turn: a builder's branch is submitted, a reviewer's messages become its verdict, a task is done.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,
@@ -289,33 +304,33 @@ impl McpServer {
     )]
     async fn complete(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(ended): Parameters<SummaryParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(summary): Parameters<SummaryParams>,
     ) -> Result<Json<MessageReply>, String> {
         let once = once(
-            &who,
+            &identity,
             "complete",
-            ended.attempt.as_deref(),
-            &ended,
-            taken_value,
+            summary.attempt.as_deref(),
+            &summary,
+            submit_reply_value,
         );
-        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let (app, caller, call) = (&self.app, &identity, once.clone());
         let report = async move {
-            let named = ClaimRef::attempt(ended.attempt);
-            let message = match tasks::finish(office, speaker, &named, &ended.summary).await? {
+            let claim = ClaimRef::attempt(summary.attempt);
+            let message = match tasks::finish_task(app, caller, &claim, &summary.summary).await? {
                 Some(id) => format!("task {id} is done"),
-                None => messages::complete(office, speaker, &named, &ended.summary, call)
+                None => messages::complete(app, caller, &claim, &summary.summary, call)
                     .await?
                     .message(),
             };
             Ok(MessageReply { message })
         };
-        let said = self.reported(once.as_ref(), Box::pin(report)).await;
-        self.answer(&who, "complete", said).await
+        let outcome = self.run_once(once.as_ref(), Box::pin(report)).await;
+        self.answer(&identity, "complete", outcome).await
     }
 
     #[tool(
-        description = "A sign of life; keeps your lease.",
+        description = "Report that you are still working; renews your lease.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -324,15 +339,15 @@ impl McpServer {
     )]
     async fn heartbeat(
         &self,
-        Extension(who): CallerIdentity,
+        Extension(identity): CallerIdentity,
         Parameters(beat): Parameters<HeartbeatParams>,
     ) -> Result<Json<LeaseReply>, String> {
-        let alive = self.alive(&who, beat.attempt).await;
-        self.answer(&who, "heartbeat", alive).await
+        let alive = self.renew_lease(&identity, beat.attempt).await;
+        self.answer(&identity, "heartbeat", alive).await
     }
 
     #[tool(
-        description = "Note how far you are; keeps your lease too.",
+        description = "Record your progress; renews your lease.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,
@@ -341,20 +356,20 @@ impl McpServer {
     )]
     async fn checkpoint(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(ended): Parameters<SummaryParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(note): Parameters<SummaryParams>,
     ) -> Result<Json<LeaseReply>, String> {
-        let named = ClaimRef::attempt(ended.attempt);
-        let noted = assignments::checkpoint(&self.office, &who, &named, &ended.summary).await;
+        let claim = ClaimRef::attempt(note.attempt);
+        let noted = assignments::checkpoint(&self.app, &identity, &claim, &note.summary).await;
         let alive = match noted {
-            Ok(()) => self.alive(&who, named.attempt).await,
+            Ok(()) => self.renew_lease(&identity, claim.attempt).await,
             Err(failure) => Err(failure),
         };
-        self.answer(&who, "checkpoint", alive).await
+        self.answer(&identity, "checkpoint", alive).await
     }
 
     #[tool(
-        description = "You cannot go on: a person is asked, and your assignment waits for the answer.",
+        description = "Ask a person for help when you cannot go on; your assignment waits for the answer.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,
@@ -363,28 +378,28 @@ impl McpServer {
     )]
     async fn request_help(
         &self,
-        Extension(who): CallerIdentity,
+        Extension(identity): CallerIdentity,
         Parameters(reason): Parameters<HelpParams>,
     ) -> Result<Json<MessageReply>, String> {
         let once = once(
-            &who,
+            &identity,
             "help",
             reason.attempt.as_deref(),
             &reason,
             waiting_value,
         );
-        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let (app, caller, call) = (&self.app, &identity, once.clone());
         let report = async move {
-            let named = ClaimRef::attempt(reason.attempt);
-            let asked = assignments::ask_for_help(office, speaker, &named, &reason.why, call);
-            Ok(waiting(&asked.await?))
+            let claim = ClaimRef::attempt(reason.attempt);
+            let request = assignments::request_help(app, caller, &claim, &reason.why, call);
+            Ok(waiting(&request.await?))
         };
-        let said = self.reported(once.as_ref(), Box::pin(report)).await;
-        self.answer(&who, "request_help", said).await
+        let outcome = self.run_once(once.as_ref(), Box::pin(report)).await;
+        self.answer(&identity, "request_help", outcome).await
     }
 
     #[tool(
-        description = "A message to another agent. A reviewer's approved or changes_requested becomes its verdict when it calls complete.",
+        description = "Send a message to another agent. A reviewer's approved or changes_requested becomes its verdict when it calls complete.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,
@@ -393,29 +408,29 @@ impl McpServer {
     )]
     async fn send_message(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(post): Parameters<SendMessageParams>,
+        Extension(identity): CallerIdentity,
+        Parameters(message): Parameters<SendMessageParams>,
     ) -> Result<Json<MessageReply>, String> {
-        let submits = post.kind == MessageKind::NeedsReview;
-        let attempt = post.attempt.as_deref().filter(|_| submits);
-        let once = once(&who, "message", attempt, &post, taken_value);
-        let (office, speaker, call) = (&self.office, &who, once.clone());
+        let submits = message.kind == MessageKind::NeedsReview;
+        let attempt = message.attempt.as_deref().filter(|_| submits);
+        let once = once(&identity, "message", attempt, &message, submit_reply_value);
+        let (app, caller, call) = (&self.app, &identity, once.clone());
         let report = async move {
-            let named = ClaimRef::attempt(post.attempt.clone()).with_verdict(&post);
-            let words = (post.kind, post.content.as_str());
-            let sent = messages::send(office, speaker, &post.to, words, &named, call).await?;
+            let claim = ClaimRef::attempt(message.attempt.clone()).with_verdict(&message);
+            let text = (message.kind, message.content.as_str());
+            let sent = messages::send(app, caller, &message.to, text, &claim, call).await?;
             let message = match sent {
                 Some(completed) => completed.message(),
-                None => format!("sent to {}", post.to),
+                None => format!("sent to {}", message.to),
             };
             Ok(MessageReply { message })
         };
-        let said = self.reported(once.as_ref(), Box::pin(report)).await;
-        self.answer(&who, "send_message", said).await
+        let outcome = self.run_once(once.as_ref(), Box::pin(report)).await;
+        self.answer(&identity, "send_message", outcome).await
     }
 
     #[tool(
-        description = "Queue a task for another agent. A reviewer's task of type fix sends the change it judges back.",
+        description = "Queue a task for another agent. A reviewer's task of type fix sends the reviewed change back.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,
@@ -424,23 +439,27 @@ impl McpServer {
     )]
     async fn queue_task_for_agent(
         &self,
-        Extension(who): CallerIdentity,
-        Parameters(wanted): Parameters<tasks::TaskRequest>,
+        Extension(identity): CallerIdentity,
+        Parameters(request): Parameters<tasks::TaskRequest>,
     ) -> Result<Json<tasks::QueuedTask>, String> {
-        let queued = tasks::queue(&self.office, &who, wanted).await;
-        self.answer(&who, "queue_task_for_agent", queued).await
+        let queued = tasks::queue_task(&self.app, &identity, request).await;
+        self.answer(&identity, "queue_task_for_agent", queued).await
     }
 }
 
 impl McpServer {
-    async fn work(&self, who: &Identity) -> Result<Json<WorkReply>, String> {
-        let office = &self.office;
-        let assignment = assignments::current(office, who).await.map_err(told)?;
+    async fn current_work(&self, identity: &Identity) -> Result<Json<WorkReply>, String> {
+        let app = &self.app;
+        let assignment = assignments::current_assignment(app, identity)
+            .await
+            .map_err(error_text)?;
         let task = match &assignment {
             Some(_) => None,
-            None => tasks::current(office, who).await.map_err(told)?,
+            None => tasks::current_task(app, identity)
+                .await
+                .map_err(error_text)?,
         };
-        let messages = messages::read(office, who).await.map_err(told)?;
+        let messages = messages::read(app, identity).await.map_err(error_text)?;
         Ok(Json(WorkReply {
             assignment,
             task,
@@ -448,16 +467,20 @@ impl McpServer {
         }))
     }
 
-    async fn alive(&self, who: &Identity, attempt: Option<String>) -> Result<LeaseReply, Failure> {
-        let (office, named) = (&self.office, ClaimRef::attempt(attempt));
-        let held = match assignments::beat(office, who, &named).await? {
-            Some(held) => Some(held),
-            None => tasks::beat(office, who, &named).await?,
+    async fn renew_lease(
+        &self,
+        identity: &Identity,
+        attempt: Option<String>,
+    ) -> Result<LeaseReply, Failure> {
+        let (app, claim) = (&self.app, ClaimRef::attempt(attempt));
+        let lease = match assignments::renew_lease(app, identity, &claim).await? {
+            Some(lease) => Some(lease),
+            None => tasks::renew_lease(app, identity, &claim).await?,
         };
-        if held.is_none() && named.attempt.is_some() {
-            claims::admit(office, who, &named, None).await?;
+        if lease.is_none() && claim.attempt.is_some() {
+            claims::check_report(app, identity, &claim, None).await?;
         }
-        let (lease_until, attempt) = held.unzip();
+        let (lease_until, attempt) = lease.unzip();
         Ok(LeaseReply {
             lease_until,
             attempt,
@@ -466,10 +489,10 @@ impl McpServer {
 }
 
 impl From<AssignmentParams> for ClaimRef {
-    fn from(which: AssignmentParams) -> Self {
+    fn from(params: AssignmentParams) -> Self {
         Self {
-            number: which.assignment_id,
-            ..Self::attempt(which.attempt)
+            number: params.assignment_id,
+            ..Self::attempt(params.attempt)
         }
     }
 }
@@ -480,40 +503,43 @@ fn waiting_value(ticket: &Ticket) -> Value {
 
 fn waiting(ticket: &Ticket) -> MessageReply {
     MessageReply {
-        message: format!("{} waits for a person now", ticket.id),
+        message: format!("{} now waits for a person", ticket.id),
     }
 }
 
-fn taken_value(ticket: &Ticket) -> Value {
-    json!(taken(ticket))
+fn submit_reply_value(ticket: &Ticket) -> Value {
+    json!(submit_reply(ticket))
 }
 
-fn taken(ticket: &Ticket) -> SubmitReply {
-    let commit = ticket.submission.as_ref().map(|put| put.commit.clone());
+fn submit_reply(ticket: &Ticket) -> SubmitReply {
+    let commit = ticket
+        .submission
+        .as_ref()
+        .map(|submission| submission.commit.clone());
     SubmitReply {
         status: "submitted".to_owned(),
         review_attempt: ticket.round,
         commit: commit.unwrap_or_default(),
-        message: messages::submitted(ticket),
+        message: messages::submitted_text(ticket),
     }
 }
 
-fn word(judged: ReviewResultParams) -> VerdictInput {
+fn verdict_input(review: ReviewResultParams) -> VerdictInput {
     let mut report = Map::new();
     let fields = [
-        ("commit", judged.commit.map(Value::from)),
-        ("findings", judged.findings.map(|found| json!(found))),
+        ("commit", review.commit.map(Value::from)),
+        ("findings", review.findings.map(|value| json!(value))),
         (
             "dimension_scores",
-            judged.dimension_scores.map(Value::Object),
+            review.dimension_scores.map(Value::Object),
         ),
         (
             "blocking_issues",
-            judged.blocking_issues.map(|found| json!(found)),
+            review.blocking_issues.map(|value| json!(value)),
         ),
-        ("overall_score", judged.overall_score.map(Value::from)),
-        ("revision_notes", judged.revision_notes.map(Value::from)),
-        ("criteria", judged.criteria.map(|found| json!(found))),
+        ("overall_score", review.overall_score.map(Value::from)),
+        ("revision_notes", review.revision_notes.map(Value::from)),
+        ("criteria", review.criteria.map(|value| json!(value))),
     ];
     for (name, value) in fields {
         if let Some(value) = value {
@@ -521,9 +547,9 @@ fn word(judged: ReviewResultParams) -> VerdictInput {
         }
     }
     VerdictInput {
-        approved: judged.approved,
-        feedback: judged.feedback,
+        approved: review.approved,
+        feedback: review.feedback,
         report,
-        answers: judged.answers,
+        answers: review.answers,
     }
 }

@@ -1,5 +1,5 @@
-//! One POST, and what became of it. Redirects are not followed, answers are read to a bound, and a
-//! server that says nothing is waited for no longer than it was said.
+//! Sends one POST and judges the answer. It follows no redirects, reads answers up to a limit, and
+//! gives up after the target's timeout.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 
-use super::courier::DeliveryOutcome;
+use super::sender::DeliveryOutcome;
 use app::failure::Failure;
-use app::remote::{HttpPool, innermost, pool};
+use app::remote::{HttpPool, connection_pool, root_cause};
 use app::settings::notify::NotifyTarget;
 use app::settings::server::ServerTrust;
 
-/// What is read of an answer.
+/// Maximum size of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
-/// A connection that nobody used for so long is made anew.
+/// Idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct WebhookClient {
     within: Duration,
 }
 
-/// Without the address, which may be a secret.
+/// Omits the address, which may contain a secret.
 impl fmt::Debug for WebhookClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Client")
@@ -36,19 +36,19 @@ impl fmt::Debug for WebhookClient {
 impl WebhookClient {
     pub fn new(target: &NotifyTarget, url: &str) -> Result<Self, Failure> {
         let (name, within) = (&target.name, target.timeout);
-        let sound = url
+        let parsed = url
             .parse::<hyper::Uri>()
             .ok()
             .filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
-        if sound.and_then(|uri| uri.host().map(drop)).is_none() {
-            // The address itself may be a secret.
+        if parsed.and_then(|uri| uri.host().map(drop)).is_none() {
+            // The address itself may be a secret, so the message omits it.
             return Err(Failure::usage(format!(
-                "notify {name:?}: its address is no http:// or https:// address"
+                "notify {name:?}: its address does not start with http:// or https://"
             )));
         }
-        // Whom this machine trusts, and whom the target's own file names.
+        // The machine's trusted authorities, plus those in the target's own file.
         let trust = ServerTrust::Authorities(target.ca_file.clone());
-        let pool = pool(&trust, within, IDLE)?;
+        let pool = connection_pool(&trust, within, IDLE)?;
         Ok(Self {
             pool,
             url: url.to_owned(),
@@ -67,44 +67,43 @@ impl WebhookClient {
             request = request.header(*name, value);
         }
         let Ok(request) = request.body(Full::from(body)) else {
-            return DeliveryOutcome::Never("the request cannot be written".to_owned());
+            return DeliveryOutcome::Rejected("the request is invalid".to_owned());
         };
-        let answered = async {
-            let response = self
-                .pool
-                .request(request)
-                .await
-                .map_err(|error| format!("it cannot be reached: {}", innermost(&error)))?;
-            Ok::<DeliveryOutcome, String>(judged(response).await)
+        let exchange = async {
+            let response =
+                self.pool.request(request).await.map_err(|error| {
+                    format!("could not reach the target: {}", root_cause(&error))
+                })?;
+            Ok::<DeliveryOutcome, String>(delivery_outcome(response).await)
         };
-        match tokio::time::timeout(self.within, answered).await {
+        match tokio::time::timeout(self.within, exchange).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(why)) => DeliveryOutcome::Again(why),
-            Err(_) => DeliveryOutcome::Again(format!("no answer in {} s", self.within.as_secs())),
+            Ok(Err(why)) => DeliveryOutcome::Retry(why),
+            Err(_) => DeliveryOutcome::Retry(format!("no answer in {} s", self.within.as_secs())),
         }
     }
 }
 
-async fn judged(response: Response<Incoming>) -> DeliveryOutcome {
+async fn delivery_outcome(response: Response<Incoming>) -> DeliveryOutcome {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-    // A longer answer is no better one.
+    // A longer answer is dropped; only the status matters then.
     let body = body.collect().await.map(Collected::to_bytes);
     let body = findings::one_line(&String::from_utf8_lossy(&body.unwrap_or_default()));
-    let said = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
-    let said = said.trim_end().to_owned();
+    let answer = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
+    let answer = answer.trim_end().to_owned();
     let later = [
         StatusCode::REQUEST_TIMEOUT,
         StatusCode::TOO_EARLY,
         StatusCode::TOO_MANY_REQUESTS,
     ];
     if status.is_success() {
-        DeliveryOutcome::Delivered(said)
+        DeliveryOutcome::Delivered(answer)
     } else if status.is_redirection() {
-        DeliveryOutcome::Never(format!("{said} (redirects are not followed)"))
+        DeliveryOutcome::Rejected(format!("{answer} (redirects are not followed)"))
     } else if status.is_client_error() && !later.contains(&status) {
-        DeliveryOutcome::Never(said)
+        DeliveryOutcome::Rejected(answer)
     } else {
-        DeliveryOutcome::Again(said)
+        DeliveryOutcome::Retry(answer)
     }
 }

@@ -1,4 +1,5 @@
-//! What is taken in: a file is looked at until it is whole, queued once, or put aside with the reason.
+//! Intake of task files: waits until a file is complete, queues it once, or rejects it with a
+//! reason.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -7,45 +8,45 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::picture::ShownTask;
-use super::place::{FileFingerprint, SpoolDir, SpoolEntry};
+use super::directory::{FileFingerprint, SpoolDir, SpoolEntry};
 use super::task::{self, TaskFile, TaskFileError};
-use super::{Spool, trouble};
+use super::task_display::ShownTask;
+use super::{Spool, io_error};
 use app::failure::Failure;
-use app::operations::tasks::board::{self, EnqueueError, TaskCard, TaskStatus};
+use app::operations::tasks::listing::{self, EnqueueError, TaskCard, TaskStatus};
 
-/// A file that cannot be read is waited for while it changes, and so long after.
-const SETTLES: Duration = Duration::from_secs(5);
-/// And no longer than this in all.
-const WAIT_MOST: Duration = Duration::from_secs(60);
+/// Time without changes after which an unreadable file is rejected.
+const SETTLE_TIME: Duration = Duration::from_secs(5);
+/// Total time after which an unreadable file is rejected, even if it still changes.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 const NAME_BYTES_MAX: usize = 200;
-/// Names that are tried for a file that is put aside.
+/// Names tried for a rejected file.
 const NAMES_TRIED_MAX: u32 = 10_000;
 
-/// What is known of a file, for as long as it does not change.
+/// State of a file, valid while the file does not change.
 #[derive(Clone, Copy, Debug)]
 pub enum SpoolFileState {
-    /// It shows a task.
+    /// The file belongs to a queued task.
     Task(FileFingerprint),
-    /// It depends on tasks that are not done.
+    /// The file depends on tasks that are not done.
     Depends,
-    /// It says that somebody else has it in hand, or had.
+    /// The file is not pending and not ours: another program works or has worked on it.
     Elsewhere(FileFingerprint),
-    /// It may be half written.
+    /// The file may be half written.
     Unsettled {
-        print: FileFingerprint,
+        fingerprint: FileFingerprint,
         first: Instant,
         changed: Instant,
     },
 }
 
 impl SpoolFileState {
-    /// Whether it has to be looked at again though it has not changed.
-    pub fn waits(&self) -> bool {
+    /// Whether the file must be checked again although it has not changed.
+    pub fn needs_recheck(&self) -> bool {
         matches!(self, Self::Depends | Self::Unsettled { .. })
     }
 
-    fn holds_for(self, now: Option<FileFingerprint>) -> bool {
+    fn is_current(self, now: Option<FileFingerprint>) -> bool {
         match self {
             Self::Task(print) | Self::Elsewhere(print) => now == Some(print),
             Self::Depends | Self::Unsettled { .. } => false,
@@ -53,44 +54,51 @@ impl SpoolFileState {
     }
 }
 
-/// What a look at a file came to.
+/// Result of inspecting a file.
 enum IntakeOutcome {
     Seen(SpoolFileState),
     Bad(String),
 }
 
 impl Spool {
-    /// Looks at all task files of a queue; `known` says whether there is such an agent.
-    pub(super) async fn take_in(&mut self, queue: &str, known: bool) -> Result<(), Failure> {
-        let Ok(place) = self.parts.queues.enter(queue) else {
-            let why = "it is no directory of its own; links are not followed";
-            self.complain(&format!("queues/{}", findings::one_line(queue)), why)
+    /// Inspects all task files of a queue; `agent_exists` says whether the queue has one.
+    pub(super) async fn scan_queue(
+        &mut self,
+        queue: &str,
+        agent_exists: bool,
+    ) -> Result<(), Failure> {
+        let Ok(directory) = self.parts.queues.open_dir(queue) else {
+            let why = "it is not a directory; links are not followed";
+            self.note_once(&format!("queues/{}", findings::one_line(queue)), why)
                 .await;
             return Ok(());
         };
-        let names = place.names().map_err(trouble)?;
+        let names = directory.names().map_err(io_error)?;
         let names: BTreeSet<OsString> = names.into_iter().filter(|name| is_task(name)).collect();
         self.files
             .retain(|(of, name), _| of != queue || names.contains(name));
         for name in names {
-            let at = (queue.to_owned(), name.clone());
-            let before = self.files.get(&at).copied();
-            if before.is_some_and(|seen| seen.holds_for(place.print(&name))) {
+            let key = (queue.to_owned(), name.clone());
+            let previous = self.files.get(&key).copied();
+            if previous.is_some_and(|state| state.is_current(directory.fingerprint(&name))) {
                 continue;
             }
-            let found = match flaw_of_place(queue, &name, known) {
+            let outcome = match path_problem(queue, &name, agent_exists) {
                 Some(why) => IntakeOutcome::Bad(why),
-                None => self.judge(&place, queue, &name, before).await?,
+                None => {
+                    self.inspect_file(&directory, queue, &name, previous)
+                        .await?
+                }
             };
-            match found {
-                IntakeOutcome::Seen(seen) => {
-                    self.files.insert(at, seen);
+            match outcome {
+                IntakeOutcome::Seen(state) => {
+                    self.files.insert(key, state);
                 }
                 IntakeOutcome::Bad(why) => {
-                    // One that cannot be moved holds nobody else up.
-                    if let Err(failure) = self.put_aside(&place, queue, &name, &why).await {
+                    // A file that cannot be moved must not block the others.
+                    if let Err(failure) = self.reject_file(&directory, queue, &name, &why).await {
                         let about = format!("{queue}/{}", name.to_string_lossy());
-                        self.complain(&about, &failure.message).await;
+                        self.note_once(&about, &failure.message).await;
                     }
                 }
             }
@@ -98,61 +106,62 @@ impl Spool {
         Ok(())
     }
 
-    async fn judge(
+    async fn inspect_file(
         &mut self,
-        place: &SpoolDir,
+        directory: &SpoolDir,
         queue: &str,
         name: &OsStr,
         before: Option<SpoolFileState>,
     ) -> Result<IntakeOutcome, Failure> {
-        let (print, bytes) = match place.read(name, task::BYTES_MAX) {
+        let (print, bytes) = match directory.read(name, task::BYTES_MAX) {
             Ok(SpoolEntry::File(print, bytes)) => (print, bytes),
             Ok(SpoolEntry::Large) => {
-                let most = task::BYTES_MAX / 1024;
-                return Ok(IntakeOutcome::Bad(format!("it is larger than {most} KiB")));
+                let max = task::BYTES_MAX / 1024;
+                return Ok(IntakeOutcome::Bad(format!("it is larger than {max} KiB")));
             }
             Ok(SpoolEntry::Other) => {
                 return Ok(IntakeOutcome::Bad(
-                    "it is a link or no file; only files are taken".to_owned(),
+                    "it is a link or not a regular file; only regular files are accepted"
+                        .to_owned(),
                 ));
             }
             Err(error) => return Ok(IntakeOutcome::Bad(format!("it cannot be read: {error}"))),
         };
         match task::read(queue, &bytes) {
-            Ok(file) => self.enter(queue, name, print, file).await,
+            Ok(file) => self.queue_file(queue, name, print, file).await,
             Err(TaskFileError::Unreadable(why)) => Ok(unsettled(print, before, why)),
             Err(TaskFileError::Unsound(why)) => Ok(IntakeOutcome::Bad(why)),
         }
     }
 
-    /// A task that is there already is the same task; a new one is queued.
-    async fn enter(
+    /// Queues a new task, or matches the file with the existing task of the same id.
+    async fn queue_file(
         &mut self,
         queue: &str,
         name: &OsStr,
         print: FileFingerprint,
         file: TaskFile,
     ) -> Result<IntakeOutcome, Failure> {
-        if let Some(card) = board::find(&self.office, &file.id).await? {
-            let found = self.recognise(queue, name, print, &file, &card);
-            let unwanted = file.standing == Some(TaskStatus::Cancelled) && card.standing.is_open();
-            if unwanted && matches!(found, IntakeOutcome::Seen(_)) {
-                let why = "its file says that it is cancelled";
-                if let Err(failure) = board::cancel(&self.office, &file.id, why).await {
+        if let Some(card) = listing::find(&self.app, &file.id).await? {
+            let outcome = self.match_existing(queue, name, print, &file, &card);
+            let is_cancelled = file.status == Some(TaskStatus::Cancelled) && card.status.is_open();
+            if is_cancelled && matches!(outcome, IntakeOutcome::Seen(_)) {
+                let why = "cancelled in its task file";
+                if let Err(failure) = listing::cancel(&self.app, &file.id, why).await {
                     let about = format!("task {}", file.id);
-                    self.complain(&about, &failure.message).await;
+                    self.note_once(&about, &failure.message).await;
                 }
             }
-            return Ok(found);
+            return Ok(outcome);
         }
-        if file.standing != Some(TaskStatus::Pending) {
+        if file.status != Some(TaskStatus::Pending) {
             return Ok(IntakeOutcome::Seen(SpoolFileState::Elsewhere(print)));
         }
         if !self.may_begin(&file).await? {
             return Ok(IntakeOutcome::Seen(SpoolFileState::Depends));
         }
-        let (office, id) = (&self.office, &file.id);
-        match board::enter(office, queue, file.priority, file.body.clone(), id).await {
+        let (app, id) = (&self.app, &file.id);
+        match listing::enqueue_task(app, queue, file.priority, file.body.clone(), id).await {
             Ok(()) => {}
             Err(EnqueueError::Full(why)) => return Ok(IntakeOutcome::Bad(why)),
             Err(EnqueueError::NotNow(error)) => return Err(error.into()),
@@ -168,12 +177,12 @@ impl Spool {
         self.note("task_taken_up", body).await;
         self.log(queue, "INFO", queue, &format!("Polling queue: {queue}"));
         self.log(queue, "INFO", queue, &format!("Found task: {id}"));
-        let shown = ShownTask::new(queue, name, file.standing, None);
-        self.tasks.insert(file.id, shown);
+        let entry = ShownTask::new(queue, name, file.status, None);
+        self.tasks.insert(file.id, entry);
         Ok(IntakeOutcome::Seen(SpoolFileState::Task(print)))
     }
 
-    fn recognise(
+    fn match_existing(
         &mut self,
         queue: &str,
         name: &OsStr,
@@ -183,18 +192,20 @@ impl Spool {
     ) -> IntakeOutcome {
         if card.queue != queue || !task::is_same(&file.body, &card.body) {
             return IntakeOutcome::Bad(format!(
-                "there is a task {} that says something else; give this one another id",
+                "another task already has the id {} with different content; use another id",
                 file.id
             ));
         }
-        let shown = self.tasks.get(&file.id);
-        if shown.is_some_and(|shown| shown.is_in_another_file(name, |other| self.has(queue, other)))
-        {
-            return IntakeOutcome::Bad(format!("another file in the queue is task {}", file.id));
+        let task = self.tasks.get(&file.id);
+        if task.is_some_and(|task| task.is_in_another_file(name, |other| self.has(queue, other))) {
+            return IntakeOutcome::Bad(format!(
+                "another file in the queue already has the id {}",
+                file.id
+            ));
         }
-        let fresh = ShownTask::new(queue, name, file.standing, file.agent.clone());
-        let shown = self.tasks.entry(file.id.clone()).or_insert(fresh);
-        name.clone_into(&mut shown.file);
+        let new_entry = ShownTask::new(queue, name, file.status, file.agent.clone());
+        let task = self.tasks.entry(file.id.clone()).or_insert(new_entry);
+        name.clone_into(&mut task.file);
         IntakeOutcome::Seen(SpoolFileState::Task(print))
     }
 
@@ -203,27 +214,27 @@ impl Spool {
             .contains_key(&(queue.to_owned(), name.to_owned()))
     }
 
-    /// All that it depends on is completed.
+    /// Whether all tasks that it depends on are completed.
     async fn may_begin(&self, file: &TaskFile) -> Result<bool, Failure> {
-        Ok(board::are_done(&self.office, &file.depends_on).await?)
+        Ok(listing::all_completed(&self.app, &file.depends_on).await?)
     }
 
-    /// Moves the file to `rejected/`, with the reason beside it.
-    async fn put_aside(
+    /// Moves the file to `rejected/` and writes the reason next to it.
+    async fn reject_file(
         &mut self,
-        place: &SpoolDir,
+        directory: &SpoolDir,
         queue: &str,
         name: &OsStr,
         why: &str,
     ) -> Result<(), Failure> {
-        let (agent, plain) = (plain(queue.as_ref()), plain(name));
-        let to = self.parts.rejected.enter(&agent).map_err(trouble)?;
+        let (agent, plain) = (safe_name(queue.as_ref()), safe_name(name));
+        let target = self.parts.rejected.open_dir(&agent).map_err(io_error)?;
         let mut new = plain.clone();
         let mut tried = 1;
         loop {
-            match place.carry(name, &to, &new) {
+            match directory.move_to(name, &target, &new) {
                 Ok(()) => break,
-                // Whoever put it there has taken it away.
+                // The file was removed in the meantime.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
                 Err(error)
                     if error.kind() == std::io::ErrorKind::AlreadyExists
@@ -232,15 +243,16 @@ impl Spool {
                     tried += 1;
                     new = format!("{plain}.{tried}");
                 }
-                Err(error) => return Err(trouble(error)),
+                Err(error) => return Err(io_error(error)),
             }
         }
         self.files.remove(&(queue.to_owned(), name.to_owned()));
-        let reason = format!("{new} was not taken: {why}\n");
-        let beside = format!("{new}.reason");
-        to.write(beside.as_ref(), reason.as_bytes())
-            .map_err(trouble)?;
-        if task::names_a_file(queue) {
+        let reason = format!("{new} was rejected: {why}\n");
+        let reason_file = format!("{new}.reason");
+        target
+            .write(reason_file.as_ref(), reason.as_bytes())
+            .map_err(io_error)?;
+        if task::is_file_name(queue) {
             self.log(queue, "WARNING", queue, &format!("Rejected {new}: {why}"));
         }
         let body = json!({"queue": agent, "file": new, "why": why});
@@ -253,25 +265,25 @@ fn is_task(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(b".json")
 }
 
-/// What is wrong before the file is looked at.
-fn flaw_of_place(queue: &str, name: &OsStr, known: bool) -> Option<String> {
-    if !known {
+/// Returns what is wrong with the queue or the file name, before the file is read.
+fn path_problem(queue: &str, name: &OsStr, agent_exists: bool) -> Option<String> {
+    if !agent_exists {
         let agent = findings::one_line(queue);
         return Some(format!(
-            "there is no agent {agent:?}; `countersign token create --agent NAME --role ROLE` makes one, \
+            "unknown agent {agent:?}; create it with `countersign token create --agent NAME --role ROLE`, \
              then put the file back"
         ));
     }
     let fits = name.len() <= NAME_BYTES_MAX;
-    let sound = |text: &str| fits && !text.chars().any(char::is_control);
-    if name.to_str().is_some_and(sound) {
+    let is_plain = |text: &str| fits && !text.chars().any(char::is_control);
+    if name.to_str().is_some_and(is_plain) {
         return None;
     }
-    Some("its name is not plain text, or too long".to_owned())
+    Some("its name is too long or contains control characters".to_owned())
 }
 
-/// A name that is safe to write anywhere.
-fn plain(name: &OsStr) -> String {
+/// Replaces unsafe characters in a file name.
+fn safe_name(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let short = text.chars().take(NAME_BYTES_MAX / 2);
@@ -282,22 +294,22 @@ fn plain(name: &OsStr) -> String {
     }
 }
 
-/// Waited for while it changes, for a bounded time.
+/// Keeps waiting for an unreadable file while it changes, for a bounded time.
 fn unsettled(print: FileFingerprint, before: Option<SpoolFileState>, why: String) -> IntakeOutcome {
     let now = Instant::now();
     let (first, changed) = match before {
         Some(SpoolFileState::Unsettled {
-            print: known,
+            fingerprint: previous,
             first,
             changed,
-        }) => (first, if known == print { changed } else { now }),
+        }) => (first, if previous == print { changed } else { now }),
         _ => (now, now),
     };
-    if now - changed >= SETTLES || now - first >= WAIT_MOST {
+    if now - changed >= SETTLE_TIME || now - first >= WAIT_MAX {
         return IntakeOutcome::Bad(why);
     }
     IntakeOutcome::Seen(SpoolFileState::Unsettled {
-        print,
+        fingerprint: print,
         first,
         changed,
     })

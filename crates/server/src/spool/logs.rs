@@ -1,20 +1,20 @@
-//! `logs/<agent>.log`, line by line as 001 has it: `16:17:23 INFO [qa] [PROJ-123] Starting review of
-//! PR #456`. Times are universal.
+//! Writes `logs/<agent>.log` in a fixed line format that scripts parse:
+//! `16:17:23 INFO [qa] [PROJ-123] Starting review of PR #456`. Times are UTC.
 
 use engine::log::LogErr;
 use serde_json::Value;
 
 use super::Spool;
 
-/// A longer log is put aside, in the place of the one before.
+/// Size after which a log is rotated to `.1`, replacing the previous one.
 const BYTES_MAX: u64 = 10 * 1024 * 1024;
-/// Nothing longer is said in one line.
+/// Maximum length of a line.
 const LINE_CHARS_MAX: usize = 500;
 
 impl Spool {
-    /// A line in a queue's log. One that cannot be written is not worth a failure.
+    /// Appends a line to a queue's log. A write error is only logged.
     pub(super) fn log(&self, queue: &str, level: &str, agent: &str, text: &str) {
-        let time: String = self.office.now().iso().chars().skip(11).take(8).collect();
+        let time: String = self.app.now().to_iso().chars().skip(11).take(8).collect();
         let text = findings::shorten(&findings::one_line(text), LINE_CHARS_MAX);
         let line = format!("{time} {level} [{agent}] {text}\n");
         let name = format!("{queue}.log");
@@ -22,7 +22,7 @@ impl Spool {
         written.log_err("write to the log of a spool queue");
     }
 
-    /// The same on one task, with the key that people know it by.
+    /// Appends a line about a task, with its Jira key if it has one.
     pub(super) fn log_task(&self, queue: &str, level: &str, agent: &str, body: &Value, text: &str) {
         let key = body.pointer("/context/jira_key").and_then(Value::as_str);
         let key = key.map(|key| format!("[{key}] ")).unwrap_or_default();
@@ -30,8 +30,8 @@ impl Spool {
     }
 }
 
-/// `Starting review of PR #456`.
-pub fn starting(body: &Value) -> String {
+/// Formats the start of a task: `Starting review of PR #456`.
+pub fn starting_line(body: &Value) -> String {
     let kind = kind(body);
     match body.pointer("/context/pr_number").and_then(Value::as_u64) {
         Some(number) => format!("Starting {kind} of PR #{number}"),
@@ -39,8 +39,8 @@ pub fn starting(body: &Value) -> String {
     }
 }
 
-/// `Review completed (82.3s)`.
-pub fn ended(body: &Value, how: &str, took_ms: Option<i64>) -> String {
+/// Formats the end of a task: `Review completed (82.3s)`.
+pub fn ended_line(body: &Value, how: &str, took_ms: Option<i64>) -> String {
     let kind = kind(body);
     let mut letters = kind.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
@@ -66,13 +66,13 @@ mod tests {
     #[test]
     fn lines_have_the_words_that_scripts_look_for() {
         let body = json!({"type": "review", "context": {"pr_number": 456}});
-        assert_eq!(starting(&body), "Starting review of PR #456");
+        assert_eq!(starting_line(&body), "Starting review of PR #456");
         assert_eq!(
-            ended(&body, "completed", Some(82_345)),
+            ended_line(&body, "completed", Some(82_345)),
             "Review completed (82.3s)"
         );
         let plain = json!({"title": "Look"});
-        assert_eq!(starting(&plain), "Starting task: Look");
-        assert_eq!(ended(&plain, "failed", None), "Task failed");
+        assert_eq!(starting_line(&plain), "Starting task: Look");
+        assert_eq!(ended_line(&plain, "failed", None), "Task failed");
     }
 }

@@ -1,17 +1,17 @@
-//! 001's task file: what is asked of it, and the fields in it that are ours to write. All others are
-//! kept as they are.
+//! The task file: its validation, and the fields that Countersign writes. All other fields are kept
+//! as they are.
 
 use serde_json::{Map, Value, json};
 
-use app::operations::tasks::board::{TaskCard, TaskStatus};
+use app::operations::tasks::listing::{TaskCard, TaskStatus};
 
-/// A larger file is no task.
+/// Maximum size of a task file.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// Its id names files.
+/// Maximum length of an id, because ids become file names.
 const ID_CHARS_MAX: usize = 128;
 const DEPENDENCIES_MAX: usize = 100;
-/// What only we write. What a file brings of them says nothing.
-const OURS: [&str; 6] = [
+/// Fields that only Countersign writes; their values in a new file are ignored.
+const OWN_FIELDS: [&str; 6] = [
     "started_at",
     "started_by",
     "completed_at",
@@ -20,23 +20,24 @@ const OURS: [&str; 6] = [
     "result",
 ];
 
-/// A sound task file.
+/// A valid task file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFile {
     pub id: String,
     pub priority: i32,
     pub depends_on: Vec<String>,
-    /// Where it stands, as the file says, and in whose hands; nothing where the word is not known.
-    pub standing: Option<TaskStatus>,
+    /// Status in the file; `None` if the word is unknown.
+    pub status: Option<TaskStatus>,
+    /// Agent that runs the task, as the file says (`started_by`).
     pub agent: Option<String>,
-    /// As it was written, whatever has become of it since.
+    /// Task as queued, without later status fields.
     pub body: Value,
 }
 
-/// Why a file is no task.
+/// Reason why a file is not a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskFileError {
-    /// It may be half written.
+    /// Not valid JSON; the file may be half written.
     Unreadable(String),
     Unsound(String),
 }
@@ -45,27 +46,27 @@ pub fn read(queue: &str, bytes: &[u8]) -> Result<TaskFile, TaskFileError> {
     let value = serde_json::from_slice(bytes)
         .map_err(|error| TaskFileError::Unreadable(format!("it is not JSON: {error}")))?;
     let Value::Object(fields) = value else {
-        return Err(unsound("it is JSON, but no object"));
+        return Err(invalid("it is JSON, but not an object"));
     };
-    sound(queue, fields)
+    validate(queue, fields)
 }
 
-fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFileError> {
-    let id = text(&fields, "id")?.ok_or_else(|| unsound("it has no `id`"))?;
-    if !names_a_file(id) {
-        return Err(unsound(format!(
-            "its id {id:?} is not one: letters, digits, '-', '_' and '.', at most {ID_CHARS_MAX}, no '.' first"
+fn validate(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFileError> {
+    let id = text(&fields, "id")?.ok_or_else(|| invalid("it has no `id`"))?;
+    if !is_file_name(id) {
+        return Err(invalid(format!(
+            "its id {id:?} is invalid: use letters, digits, '-', '_' and '.', at most {ID_CHARS_MAX}, not starting with '.'"
         )));
     }
     if text(&fields, "title")?.is_none_or(|title| title.trim().is_empty()) {
-        return Err(unsound("it has no `title`"));
+        return Err(invalid("it has no `title`"));
     }
     if let Some(agent) = text(&fields, "assigned_to")?
-        && !is_of(agent, queue)
+        && !belongs_to(agent, queue)
     {
         let agent = findings::one_line(agent);
-        return Err(unsound(format!(
-            "it is assigned to {agent:?}, and lies in the queue of {queue:?}"
+        return Err(invalid(format!(
+            "it is assigned to {agent:?}, but lies in the queue of {queue:?}"
         )));
     }
     text(&fields, "type")?;
@@ -73,16 +74,16 @@ fn sound(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFileEr
         id: id.to_owned(),
         priority: priority(&fields)?,
         depends_on: depends_on(&fields)?,
-        standing: TaskStatus::read(text(&fields, "status")?.unwrap_or("pending")),
+        status: TaskStatus::from_word(text(&fields, "status")?.unwrap_or("pending")),
         agent: fields
             .get("started_by")
             .and_then(Value::as_str)
             .map(str::to_owned),
-        body: Value::Object(as_written(fields)),
+        body: Value::Object(without_own_fields(fields)),
     })
 }
 
-fn unsound(why: impl Into<String>) -> TaskFileError {
+fn invalid(why: impl Into<String>) -> TaskFileError {
     TaskFileError::Unsound(why.into())
 }
 
@@ -90,26 +91,26 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(unsound(format!("its `{name}` is no text"))),
+        Some(_) => Err(invalid(format!("its `{name}` is not a string"))),
     }
 }
 
 fn priority(fields: &Map<String, Value>) -> Result<i32, TaskFileError> {
-    let Some(given) = fields.get("priority").filter(|value| !value.is_null()) else {
+    let Some(value) = fields.get("priority").filter(|value| !value.is_null()) else {
         return Ok(flow::ticket::PRIORITY_DEFAULT);
     };
-    let number = given.as_i64().and_then(|number| i32::try_from(number).ok());
-    number.ok_or_else(|| unsound("its `priority` is no number that one can have"))
+    let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+    number.ok_or_else(|| invalid("its `priority` is not a 32-bit integer"))
 }
 
 fn depends_on(fields: &Map<String, Value>) -> Result<Vec<String>, TaskFileError> {
-    let bad = || unsound("its `depends_on` is no list of task ids");
-    let Some(given) = fields.get("depends_on").filter(|value| !value.is_null()) else {
+    let bad = || invalid("its `depends_on` is not a list of task ids");
+    let Some(value) = fields.get("depends_on").filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
     };
-    let list = given.as_array().ok_or_else(bad)?;
+    let list = value.as_array().ok_or_else(bad)?;
     if list.len() > DEPENDENCIES_MAX {
-        return Err(unsound(format!(
+        return Err(invalid(format!(
             "it depends on more than {DEPENDENCIES_MAX} tasks"
         )));
     }
@@ -117,30 +118,30 @@ fn depends_on(fields: &Map<String, Value>) -> Result<Vec<String>, TaskFileError>
     ids.collect::<Option<_>>().ok_or_else(bad)
 }
 
-/// Whether it can be part of a file's name.
-pub fn names_a_file(word: &str) -> bool {
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+/// Whether a word is safe as part of a file name.
+pub fn is_file_name(word: &str) -> bool {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !word.is_empty() && word.len() <= ID_CHARS_MAX && !word.starts_with('.');
-    fits && word.chars().all(sound)
+    fits && word.chars().all(is_safe)
 }
 
-/// The queue's own agent, or a replica (`qa-2` of `qa`).
-fn is_of(agent: &str, queue: &str) -> bool {
+/// Whether the agent is the queue's own, or a replica (`qa-2` of `qa`).
+fn belongs_to(agent: &str, queue: &str) -> bool {
     let rest = agent.strip_prefix(queue);
     let number = rest.and_then(|rest| rest.strip_prefix('-'));
     let replica = number.is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()));
     rest == Some("") || replica
 }
 
-/// The task without what has become of it: the same file before and after we wrote into it. What
-/// people read has no control characters.
-fn as_written(mut fields: Map<String, Value>) -> Map<String, Value> {
+/// Returns the task without status fields, so that a file compares equal before and after we wrote
+/// to it. Control characters are removed from texts for people.
+fn without_own_fields(mut fields: Map<String, Value>) -> Map<String, Value> {
     for name in ["title", "description"] {
         if let Some(Value::String(text)) = fields.get_mut(name) {
             *text = findings::clean(text);
         }
     }
-    for name in OURS {
+    for name in OWN_FIELDS {
         fields.shift_remove(name);
     }
     fields.insert("status".to_owned(), "pending".into());
@@ -148,21 +149,21 @@ fn as_written(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields
 }
 
-/// Whether a file asks for just what was queued.
+/// Whether a file has the same content as the queued task.
 pub fn is_same(file: &Value, queued: &Value) -> bool {
-    let bare = |value: &Value| value.as_object().cloned().map(as_written);
-    bare(file) == bare(queued)
+    let without_status = |value: &Value| value.as_object().cloned().map(without_own_fields);
+    without_status(file) == without_status(queued)
 }
 
-/// When something began or ended, and by whom.
+/// Times at which a task started and completed.
 #[derive(Clone, Debug, Default)]
 pub struct TaskTimes {
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
 }
 
-/// The file as it should be: what was queued, and what has become of it.
-pub fn written(card: &TaskCard, times: &TaskTimes) -> Vec<u8> {
+/// Renders the file: the queued task with its current status.
+pub fn render(card: &TaskCard, times: &TaskTimes) -> Vec<u8> {
     let mut fields = card.body.as_object().cloned().unwrap_or_default();
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -170,7 +171,7 @@ pub fn written(card: &TaskCard, times: &TaskTimes) -> Vec<u8> {
         }
     };
     let ended = times.completed_at.is_some();
-    set("status", Some(card.standing.word().into()));
+    set("status", Some(card.status.as_str().into()));
     set("retry_count", Some(card.attempts.into()));
     set("started_at", times.started_at.clone().map(Value::from));
     let by = if ended { "completed_by" } else { "started_by" };
@@ -183,9 +184,9 @@ pub fn written(card: &TaskCard, times: &TaskTimes) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What a lock says of who has the task.
-pub fn lock(card: &TaskCard) -> Vec<u8> {
-    let until = card.until.map(flow::Time::iso);
+/// Renders the lock file: the task, its agent and the end of the lease.
+pub fn render_lock(card: &TaskCard) -> Vec<u8> {
+    let until = card.until.map(flow::Time::to_iso);
     let lock = json!({"task_id": card.id, "agent": card.agent, "until": until});
     format!("{lock:#}\n").into_bytes()
 }
@@ -205,10 +206,10 @@ mod tests {
     fn what_is_no_task_is_told_apart_from_what_may_be_half_written() {
         assert!(flaw("").starts_with("unreadable"));
         assert!(flaw("{\"id\": \"a").starts_with("unreadable"));
-        assert_eq!(flaw("[]"), "it is JSON, but no object");
+        assert_eq!(flaw("[]"), "it is JSON, but not an object");
         assert_eq!(flaw("{\"title\": \"x\"}"), "it has no `id`");
         assert_eq!(flaw("{\"id\": \"a\"}"), "it has no `title`");
-        assert_eq!(flaw("{\"id\": 7}"), "its `id` is no text");
+        assert_eq!(flaw("{\"id\": 7}"), "its `id` is not a string");
         for id in ["../x", "a/b", ".x", "a b", ""] {
             let text = json!({"id": id, "title": "x"}).to_string();
             assert!(flaw(&text).starts_with("its id"), "{id}");
@@ -226,7 +227,7 @@ mod tests {
         let card = TaskCard {
             id: "a".to_owned(),
             queue: "qa".to_owned(),
-            standing: TaskStatus::Completed,
+            status: TaskStatus::Completed,
             agent: Some("qa-2".to_owned()),
             until: None,
             attempts: 2,
@@ -238,11 +239,11 @@ mod tests {
             started_at: Some("then".to_owned()),
             completed_at: Some("now".to_owned()),
         };
-        let after = read("qa", &written(&card, &times)).unwrap();
-        assert_eq!(after.standing, Some(TaskStatus::Completed));
+        let after = read("qa", &render(&card, &times)).unwrap();
+        assert_eq!(after.status, Some(TaskStatus::Completed));
         assert_eq!(after.body, first.body);
         assert!(is_same(&after.body, &first.body));
-        let value: Value = serde_json::from_slice(&written(&card, &times)).unwrap();
+        let value: Value = serde_json::from_slice(&render(&card, &times)).unwrap();
         assert_eq!(
             (&value["zeta"], &value["own"]["b"]),
             (&json!(1.5), &json!([null]))

@@ -1,5 +1,5 @@
-//! Says that something has changed in directories; what it was, a look shows. Where no watch can be
-//! had, the slow scan is all there is.
+//! Wakes the spool when something changes in its directories (inotify); a scan finds out what.
+//! Without a watch, only the slow scan remains.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -13,62 +13,62 @@ use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub struct SpoolWatcher {
-    eyes: Option<Arc<InotifyWatch>>,
-    rung: Arc<Notify>,
+    inotify: Option<Arc<InotifyWatch>>,
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
 struct InotifyWatch {
     changes: OwnedFd,
-    /// Readable when nobody listens any more.
+    /// Becomes readable when the watcher is dropped.
     end: OwnedFd,
 }
 
 impl SpoolWatcher {
     pub fn new() -> Self {
-        let rung = Arc::<Notify>::default();
-        let eyes = open().ok().map(Arc::new);
-        if let Some(eyes) = eyes.clone() {
-            let rung = Arc::clone(&rung);
-            // Without the thread there is still the slow scan.
+        let changed = Arc::<Notify>::default();
+        let inotify = open_inotify().ok().map(Arc::new);
+        if let Some(eyes) = inotify.clone() {
+            let rung = Arc::clone(&changed);
+            // Without the thread, the slow scan still works.
             thread::Builder::new()
                 .name("spool-watch".to_owned())
-                .spawn(move || eyes.pass_on(&rung))
+                .spawn(move || eyes.forward_events(&rung))
                 .log_err("start the thread that watches the spool");
         }
-        Self { eyes, rung }
+        Self { inotify, changed }
     }
 
-    /// Watches a directory too; one that is watched already is watched once.
+    /// Adds a directory; adding it twice has no effect.
     pub fn add(&self, directory: &Path) {
-        let Some(eyes) = &self.eyes else { return };
+        let Some(eyes) = &self.inotify else { return };
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
-        // Too many watches on this machine: the slow scan sees it.
+        // The machine may have too many watches; the slow scan covers this directory then.
         let watched = inotify::add_watch(&eyes.changes, directory, flags);
         watched.log_err("watch a directory of the spool");
     }
 
-    /// Returns when something has changed.
-    pub async fn rung(&self) {
-        self.rung.notified().await;
+    /// Waits for a change.
+    pub async fn wait_for_change(&self) {
+        self.changed.notified().await;
     }
 }
 
 impl Drop for SpoolWatcher {
     fn drop(&mut self) {
-        if let Some(eyes) = &self.eyes {
-            // The counter cannot be full, and without the thread nobody reads it.
+        if let Some(eyes) = &self.inotify {
+            // Ignored: the counter cannot overflow with a single write.
             let _ = rustix::io::write(&eyes.end, &1_u64.to_ne_bytes());
         }
     }
 }
 
-fn open() -> rustix::io::Result<InotifyWatch> {
+fn open_inotify() -> rustix::io::Result<InotifyWatch> {
     Ok(InotifyWatch {
         changes: inotify::init(CreateFlags::CLOEXEC)?,
         end: eventfd(0, EventfdFlags::CLOEXEC)?,
@@ -76,22 +76,22 @@ fn open() -> rustix::io::Result<InotifyWatch> {
 }
 
 impl InotifyWatch {
-    /// Takes all that is there at once; what it says, and how often, does not matter.
-    fn pass_on(&self, rung: &Notify) {
+    /// Drains events and wakes the spool. Their content and number do not matter.
+    fn forward_events(&self, changed: &Notify) {
         let mut buffer = [0_u8; 4096];
         loop {
-            let mut both = [
+            let mut descriptors = [
                 PollFd::new(&self.changes, PollFlags::IN),
                 PollFd::new(&self.end, PollFlags::IN),
             ];
-            let waited = rustix::io::retry_on_intr(|| poll(&mut both, None));
-            if waited.is_err() || !both[1].revents().is_empty() {
+            let waited = rustix::io::retry_on_intr(|| poll(&mut descriptors, None));
+            if waited.is_err() || !descriptors[1].revents().is_empty() {
                 return;
             }
             if rustix::io::read(&self.changes, &mut buffer).is_err() {
                 return;
             }
-            rung.notify_one();
+            changed.notify_one();
         }
     }
 }

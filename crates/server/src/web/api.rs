@@ -1,5 +1,5 @@
-//! REST: a table of routes. The router and the `OpenAPI` document are both made of it, so that the
-//! one cannot say what the other does not do. Each handler is a translation of one operation.
+//! REST API: a table of routes. The router and the `OpenAPI` document are both generated from it,
+//! so they cannot disagree. Each handler translates one operation and decides nothing.
 
 mod people;
 mod tickets;
@@ -24,16 +24,16 @@ use super::ServerState;
 use super::problem::Problem;
 use app::failure::Failure;
 use app::operations::identity::Identity;
-use app::operations::questions::{Method, Question, TicketSummary, in_path};
+use app::operations::questions::{Method, Question, TicketSummary, path_fields};
 use app::operations::{self, App, assignments};
 
-/// What a body's schema is called here: a function that makes it.
+/// Function that generates the schema of a body.
 pub type SchemaFn = fn() -> schemars::Schema;
 
-/// Who may call it.
+/// Callers that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteAccess {
-    /// People, programs and administrators; agents have their tools.
+    /// People, programs and administrators; agents use MCP tools instead.
     People,
     Administrators,
 }
@@ -53,25 +53,25 @@ pub type RouteFuture = Pin<Box<dyn Future<Output = Result<ApiResponse, Problem>>
 pub struct Route {
     pub method: Method,
     pub path: &'static str,
-    pub does: &'static str,
-    pub who: RouteAccess,
-    /// Each with what it means.
+    pub summary: &'static str,
+    pub access: RouteAccess,
+    /// Query parameters, each with its description.
     pub query: &'static [(&'static str, &'static str)],
     pub takes: Option<SchemaFn>,
     pub perform: fn(ApiCall) -> RouteFuture,
 }
 
 impl Route {
-    /// A question, as it is.
-    pub const fn of<Q: Question>(who: RouteAccess, does: &'static str) -> Self {
+    /// Builds the route of a `Question`.
+    pub const fn for_question<Q: Question>(access: RouteAccess, summary: &'static str) -> Self {
         Self {
             method: Q::METHOD,
             path: Q::PATH,
-            does,
-            who,
+            summary,
+            access,
             query: &[],
             takes: None,
-            perform: |call| Box::pin(asked::<Q>(call)),
+            perform: |call| Box::pin(answer_question::<Q>(call)),
         }
     }
 
@@ -86,17 +86,17 @@ impl Route {
     }
 }
 
-/// One call, recognised and read.
+/// An authenticated call with its parsed request.
 #[derive(Debug)]
 pub struct ApiCall {
-    pub office: App,
-    pub speaker: Identity,
+    pub app: App,
+    pub identity: Identity,
     path: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
     body: Bytes,
 }
 
-/// What is answered: a value, and its version where it has one.
+/// A JSON answer, with the version of the ticket if it has one.
 #[derive(Debug)]
 pub struct ApiResponse {
     pub status: StatusCode,
@@ -107,7 +107,7 @@ pub struct ApiResponse {
 impl ApiResponse {
     pub fn ok(value: impl serde::Serialize) -> Result<Self, Problem> {
         let value = serde_json::to_value(value).map_err(|error| {
-            let why = format!("the answer cannot be written: {error}");
+            let why = format!("could not serialise the answer: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
         })?;
         Ok(Self {
@@ -117,7 +117,7 @@ impl ApiResponse {
         })
     }
 
-    pub fn made(value: impl serde::Serialize) -> Result<Self, Problem> {
+    pub fn created(value: impl serde::Serialize) -> Result<Self, Problem> {
         Ok(Self {
             status: StatusCode::CREATED,
             ..Self::ok(value)?
@@ -137,92 +137,99 @@ impl IntoResponse for ApiResponse {
 }
 
 impl ApiCall {
-    /// What is asked, whole: from the path, and from the query or the body.
+    /// Deserialises the question from the path plus the query or the body.
     fn question<Q: Question>(&self) -> Result<Q, Problem> {
-        let hint = "/api/v1/openapi.json says what it should be";
+        let hint = "see /api/v1/openapi.json for the expected fields";
         if Q::METHOD == Method::Get {
-            let said: Vec<_> = self.path.iter().chain(&self.query).collect();
-            let text = serde_urlencoded::to_string(said).unwrap_or_default();
+            let fields: Vec<_> = self.path.iter().chain(&self.query).collect();
+            let text = serde_urlencoded::to_string(fields).unwrap_or_default();
             let read = serde_urlencoded::from_str(&text);
             return read.map_err(|error| {
-                Problem::new(StatusCode::BAD_REQUEST, format!("the question: {error}")).hint(hint)
+                let why = format!("invalid request parameters: {error}");
+                Problem::new(StatusCode::BAD_REQUEST, why).hint(hint)
             });
         }
         let bad = |error: &dyn std::fmt::Display| {
-            let why = format!("the body: {error}");
+            let why = format!("invalid request body: {error}");
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why).hint(hint)
         };
-        let nothing = self.body.is_empty() && in_path(Q::PATH).next().is_some();
+        let nothing = self.body.is_empty() && path_fields(Q::PATH).next().is_some();
         let body: &[u8] = if nothing { b"{}" } else { &self.body };
-        let mut said: Map<String, Value> =
+        let mut fields: Map<String, Value> =
             serde_json::from_slice(body).map_err(|error| bad(&error))?;
         for (name, value) in &self.path {
-            if said.insert(name.clone(), value.clone().into()).is_some() {
-                return Err(bad(&format!("{name} is said in the path")));
+            if fields.insert(name.clone(), value.clone().into()).is_some() {
+                return Err(bad(&format!("{name} belongs in the path, not in the body")));
             }
         }
-        serde_json::from_value(said.into()).map_err(|error| bad(&error))
+        serde_json::from_value(fields.into()).map_err(|error| bad(&error))
     }
 
-    /// The body, in the form that is wanted.
+    /// Deserialises the body.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_json::from_slice(&self.body).map_err(|error| {
             Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                format!("the body: {error}"),
+                format!("invalid request body: {error}"),
             )
-            .hint("/api/v1/openapi.json says what it should be")
+            .hint("see /api/v1/openapi.json for the expected fields")
         })
     }
 
-    /// A token for one ticket changes nothing else.
-    async fn must_be_in_scope<Q: Question>(&self, question: &Q) -> Result<(), Problem> {
-        let named = question.tickets();
+    /// Refuses a change outside the ticket that the token is limited to.
+    async fn require_scope<Q: Question>(&self, question: &Q) -> Result<(), Problem> {
+        let tickets = question.tickets();
         let changes = Q::METHOD != Method::Get;
-        if let (Some(only), true, true) = (&self.speaker.ticket, changes, named.is_empty()) {
-            let why = format!("this token speaks of {only} alone");
+        if let (Some(only), true, true) = (&self.identity.ticket, changes, tickets.is_empty()) {
+            let why = format!("this token is only for ticket {only}");
             return Err(Problem::new(StatusCode::FORBIDDEN, why));
         }
-        for ticket in named {
-            self.must_be_known(ticket).await?;
+        for ticket in tickets {
+            self.require_ticket(ticket).await?;
         }
         Ok(())
     }
 
-    /// There is such a ticket, and the token may speak of it; to others it is as if there were none.
-    async fn must_be_known(&self, ticket: &str) -> Result<(), Problem> {
-        let id = operations::ticket_id(ticket)
-            .map_err(|failure| Problem::from(Failure::missing(failure)))?;
-        if self.speaker.ticket.as_ref().is_some_and(|only| *only != id) {
+    /// Checks that the ticket exists and is in the token's scope. A ticket outside it is reported
+    /// as not found, so that a token cannot probe for ids.
+    async fn require_ticket(&self, ticket: &str) -> Result<(), Problem> {
+        let id = operations::parse_ticket_id(ticket)
+            .map_err(|failure| Problem::from(Failure::not_found(failure)))?;
+        if self
+            .identity
+            .ticket
+            .as_ref()
+            .is_some_and(|only| *only != id)
+        {
             let problem =
                 Problem::from(Failure::from(engine::coordinator::Error::NoSuchTicket(id)));
             return Err(problem.refusal());
         }
-        self.office.ticket(ticket).await?;
+        self.app.ticket(ticket).await?;
         Ok(())
     }
 }
 
-async fn asked<Q: Question>(call: ApiCall) -> Result<ApiResponse, Problem> {
+async fn answer_question<Q: Question>(call: ApiCall) -> Result<ApiResponse, Problem> {
     let question: Q = call.question()?;
-    call.must_be_in_scope(&question).await?;
-    let answer = question.answer(&call.office).await.map_err(|failure| {
+    call.require_scope(&question).await?;
+    let answer = question.answer(&call.app).await.map_err(|failure| {
         let problem = Problem::from(failure);
         match Q::METHOD {
-            Method::Get => problem.of_question(),
+            Method::Get => problem.into_bad_query(),
             Method::Post | Method::Delete => problem,
         }
     })?;
     let version = Q::version(&answer);
-    let answer = if Q::MAKES {
-        ApiResponse::made(answer)?
+    let answer = if Q::CREATES {
+        ApiResponse::created(answer)?
     } else {
         ApiResponse::ok(answer)?
     };
     Ok(ApiResponse { version, ..answer })
 }
 
-/// Everything that can be called.
+/// Returns all routes.
 pub fn routes() -> Vec<Route> {
     [tickets::ROUTES, people::ROUTES, work::ROUTES].concat()
 }
@@ -230,16 +237,16 @@ pub fn routes() -> Vec<Route> {
 pub fn router() -> Router<ServerState> {
     let mut by_path: BTreeMap<&str, MethodRouter<ServerState>> = BTreeMap::new();
     for route in routes() {
-        let known = by_path.remove(route.path).unwrap_or_default();
-        let handler = move |state, speaker, path, query, headers, body| {
-            answer(route, state, speaker, path, query, headers, body)
+        let methods = by_path.remove(route.path).unwrap_or_default();
+        let handler = move |state, identity, path, query, headers, body| {
+            answer(route, state, identity, path, query, headers, body)
         };
-        let with = match route.method {
-            Method::Get => known.get(handler),
-            Method::Post => known.post(handler),
-            Method::Delete => known.delete(handler),
+        let methods = match route.method {
+            Method::Get => methods.get(handler),
+            Method::Post => methods.post(handler),
+            Method::Delete => methods.delete(handler),
         };
-        by_path.insert(route.path, with);
+        by_path.insert(route.path, methods);
     }
     let router = by_path
         .into_iter()
@@ -247,94 +254,97 @@ pub fn router() -> Router<ServerState> {
             router.route(path, methods)
         });
     router.method_not_allowed_fallback(|| async {
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done here")
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this route does not support the method",
+        )
     })
 }
 
 async fn answer(
     route: Route,
-    State(house): State<ServerState>,
-    Extension(speaker): Extension<Identity>,
+    State(state): State<ServerState>,
+    Extension(identity): Extension<Identity>,
     Path(path): Path<BTreeMap<String, String>>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    must_be_allowed(&route, &speaker)?;
-    must_be_known(&route, &query)?;
-    let mut office = house.office.speaking_as(speaker.actor.clone());
-    office.call.expects = expected(&headers)?;
-    office.call.only.clone_from(&speaker.ticket);
-    let once = once(&route, &speaker, &path, &headers, &body);
-    if let Some(first) = answered(&office, once.as_ref()).await? {
+    require_access(&route, &identity)?;
+    require_known_parameters(&route, &query)?;
+    let mut app = state.app.acting_as(identity.actor.clone());
+    app.call.expected_version = expected_version(&headers)?;
+    app.call.only_ticket.clone_from(&identity.ticket);
+    let once = idempotency_key(&route, &identity, &path, &headers, &body);
+    if let Some(first) = previous_answer(&app, once.as_ref()).await? {
         return Ok(first.into_response());
     }
-    office.call.once.clone_from(&once);
+    app.call.once.clone_from(&once);
     let call = ApiCall {
-        office: office.clone(),
-        speaker,
+        app: app.clone(),
+        identity,
         path,
         query,
         body,
     };
     match (route.perform)(call).await {
         Ok(answer) => Ok(answer.into_response()),
-        // The same call may have come in the same instant, and won.
-        Err(problem) => match answered(&office, once.as_ref()).await? {
+        // The same call may have arrived at the same time and won.
+        Err(problem) => match previous_answer(&app, once.as_ref()).await? {
             Some(first) => Ok(first.into_response()),
             None => Err(problem),
         },
     }
 }
 
-/// The first answer to the same call, if it came before.
-async fn answered(office: &App, once: Option<&Once>) -> Result<Option<ApiResponse>, Problem> {
+/// Returns the stored answer if the same call was made before.
+async fn previous_answer(app: &App, once: Option<&Once>) -> Result<Option<ApiResponse>, Problem> {
     let Some(once) = once else {
         return Ok(None);
     };
-    let first = assignments::recall(office, &once.key, &once.payload_hash).await;
+    let first = assignments::recall_answer(app, &once.key, &once.payload_hash).await;
     first?.map(ApiResponse::ok).transpose()
 }
 
-fn must_be_allowed(route: &Route, speaker: &Identity) -> Result<(), Problem> {
-    let role = speaker.actor.role;
-    if route.who.admits(role) {
+fn require_access(route: &Route, identity: &Identity) -> Result<(), Problem> {
+    let role = identity.actor.role;
+    if route.access.admits(role) {
         return Ok(());
     }
-    let why = format!("the role {} may not do this", role.word());
-    Err(Problem::new(StatusCode::FORBIDDEN, why).hint("agents have their tools at /mcp"))
+    let why = format!("the role {} may not do this", role.as_str());
+    Err(Problem::new(StatusCode::FORBIDDEN, why).hint("agents use the tools at /mcp"))
 }
 
-fn must_be_known(route: &Route, query: &BTreeMap<String, String>) -> Result<(), Problem> {
-    let known = |name: &String| route.query.iter().any(|(known, _)| known == name);
-    match query.keys().find(|name| !known(name)) {
+fn require_known_parameters(
+    route: &Route,
+    query: &BTreeMap<String, String>,
+) -> Result<(), Problem> {
+    let is_known = |name: &String| route.query.iter().any(|(parameter, _)| parameter == name);
+    match query.keys().find(|name| !is_known(name)) {
         None => Ok(()),
         Some(name) => Err(Problem::new(
             StatusCode::BAD_REQUEST,
-            format!("{name:?} is not asked for here"),
+            format!("unknown query parameter {name:?}"),
         )),
     }
 }
 
-/// `If-Match` names the version that the caller had seen.
-fn expected(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+/// Reads the version of the ticket that the caller expects, from `If-Match`.
+fn expected_version(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(tag) = headers.get(header::IF_MATCH) else {
         return Ok(None);
     };
     let version = tag.to_str().ok().map(|tag| tag.trim_matches('"'));
     let version = version.and_then(|tag| tag.parse().ok());
-    version.map(Some).ok_or_else(|| {
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            "If-Match is no version of a ticket",
-        )
-    })
+    version
+        .map(Some)
+        .ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "If-Match is not a ticket version"))
 }
 
-/// `Idempotency-Key`: the same call again gets the first answer.
-fn once(
+/// Reads `Idempotency-Key`: a repeated call with the same key returns the first answer.
+fn idempotency_key(
     route: &Route,
-    speaker: &Identity,
+    identity: &Identity,
     path: &BTreeMap<String, String>,
     headers: &HeaderMap,
     body: &Bytes,
@@ -342,13 +352,13 @@ fn once(
     let key = headers.get("idempotency-key")?.to_str().ok()?;
     let payload = json!([route.path, path, String::from_utf8_lossy(body)]).to_string();
     Some(Once {
-        key: format!("rest/{}/{key}", speaker.actor.agent),
-        payload_hash: engine::hash::short(payload.as_bytes()),
-        answer: standing,
+        key: format!("rest/{}/{key}", identity.actor.agent),
+        payload_hash: engine::hash::short_sha256(payload.as_bytes()),
+        answer: summary_value,
     })
 }
 
-/// The answer that is kept of a change.
-fn standing(ticket: &Ticket) -> Value {
-    json!(TicketSummary::of(ticket))
+/// Answer that is stored for a change.
+fn summary_value(ticket: &Ticket) -> Value {
+    json!(TicketSummary::from_ticket(ticket))
 }

@@ -1,5 +1,6 @@
-//! Bodies: each is read whole before anybody looks at it, within its size and its time. What is too
-//! large is read past without being kept, so that its sender hears why.
+//! Buffers request bodies whole before a handler sees them, with a limit in size and time. The rest
+//! of a body that is too large is read and discarded, so that the client gets the answer that says
+//! why.
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::problem::Problem;
 
-/// A larger body is refused.
+/// Maximum size of a request body.
 pub const BODY_MAX: usize = 4 * 1024 * 1024;
-/// Of what is too large so much is read past; whoever sends more is cut off.
+/// Bytes of an oversized body that are read and discarded; after that the connection is cut.
 const PASSED_MAX: usize = 64 * 1024 * 1024;
+/// Time in which a body must arrive, so that a slow sender does not hold a connection.
 const WITHIN: Duration = Duration::from_secs(30);
 
-pub async fn whole(request: Request, next: Next) -> Response {
+pub async fn buffer_body(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
@@ -29,37 +31,40 @@ pub async fn whole(request: Request, next: Next) -> Response {
     }
 }
 
-/// A body of at most this size, within this time.
-pub async fn read(body: Body, most: usize, within: Duration) -> Result<Bytes, Problem> {
-    let said = tokio::time::timeout(within, within_size(body, most)).await;
-    said.unwrap_or_else(|_| {
-        let why = format!("the body did not come within {} seconds", within.as_secs());
+/// Reads a body of at most `max` bytes within the given time.
+pub async fn read(body: Body, max: usize, within: Duration) -> Result<Bytes, Problem> {
+    let outcome = tokio::time::timeout(within, within_size(body, max)).await;
+    outcome.unwrap_or_else(|_| {
+        let why = format!(
+            "the request body did not arrive within {} seconds",
+            within.as_secs()
+        );
         Err(Problem::new(StatusCode::REQUEST_TIMEOUT, why).hint("send it again"))
     })
 }
 
-async fn within_size(mut body: Body, most: usize) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > most as u64 {
-        return Err(pass(body, most).await);
+async fn within_size(mut body: Body, max: usize) -> Result<Bytes, Problem> {
+    if body.size_hint().lower() > max as u64 {
+        return Err(discard_rest(body, max).await);
     }
-    match Limited::new(&mut body, most).collect().await {
+    match Limited::new(&mut body, max).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(pass(body, most).await),
+        Err(error) if error.is::<LengthLimitError>() => Err(discard_rest(body, max).await),
         Err(error) => {
-            let why = format!("the body broke off: {error}");
+            let why = format!("the request body was cut off: {error}");
             Err(Problem::new(StatusCode::BAD_REQUEST, why))
         }
     }
 }
 
-/// Reads on to the end, and keeps nothing.
-async fn pass(body: Body, most: usize) -> Problem {
+/// Reads the body to its end without keeping it.
+async fn discard_rest(body: Body, max: usize) -> Problem {
     let mut rest = Limited::new(body, PASSED_MAX);
     while let Some(Ok(_)) = rest.frame().await {}
-    let most = most / (1024 * 1024);
+    let max = max / (1024 * 1024);
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("the body is larger than {most} MiB"),
+        format!("the request body is larger than {max} MiB"),
     )
 }
 
@@ -73,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives so much, piece by piece, and then says no more.
+    /// A body that sends this many pieces and then stalls.
     struct Slow(usize);
 
     impl HttpBody for Slow {
@@ -95,8 +100,8 @@ mod tests {
     #[tokio::test]
     async fn who_never_ends_is_let_go() {
         for pieces in [0, 3, 8 * 1024] {
-            let said = read(Body::new(Slow(pieces)), BODY_MAX, Duration::from_millis(1)).await;
-            let status = said.unwrap_err().into_response().status();
+            let outcome = read(Body::new(Slow(pieces)), BODY_MAX, Duration::from_millis(1)).await;
+            let status = outcome.unwrap_err().into_response().status();
             assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
         }
     }

@@ -1,5 +1,5 @@
-//! The event stream: everything that happens, in order, from any place in the log. Who falls behind
-//! is not waited for and loses nothing: the log is read at the reader's own pace.
+//! Event stream (SSE): all events in order, from any position in the log. A slow reader blocks
+//! nobody and loses nothing, because each stream reads the log at the pace of its reader.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,43 +20,42 @@ use super::problem::Problem;
 use app::operations::identity::Identity;
 use app::operations::{Cursor, StoredEvent, history};
 
-/// A comment is sent when nothing has happened for so long, so that a dead reader is noticed.
-const QUIET: Duration = Duration::from_secs(15);
-/// Read ahead of the reader at the most.
-const AHEAD: usize = 4;
+/// Silence after which a comment is sent, so that a dead reader is noticed.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
+/// Chunks that are read ahead of the reader.
+const READ_AHEAD_MAX: usize = 4;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
-    /// The id of the last event that was seen; from the beginning, where none is given.
+    /// Id of the last event that the reader has; without it the stream starts at the beginning.
     #[serde(default)]
     after: Option<String>,
 }
 
 pub async fn stream(
-    State(house): State<ServerState>,
-    Extension(speaker): Extension<Identity>,
+    State(state): State<ServerState>,
+    Extension(identity): Extension<Identity>,
     query: Result<Query<StreamQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let bad = |why: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, why);
     let Query(StreamQuery { after }) = query.map_err(|error| bad(&error))?;
-    if !RouteAccess::People.admits(speaker.actor.role) {
+    if !RouteAccess::People.admits(identity.actor.role) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "the event stream is not for agents",
+            "agents may not read the event stream",
         ));
     }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let place = last.map(str::to_owned).or(after);
-    let after = match place {
+    let position = last.map(str::to_owned).or(after);
+    let after = match position {
         None => Cursor::default(),
-        Some(text) => {
-            cursor(&text).ok_or_else(|| bad(&format!("{text:?} is no place in the log")))?
-        }
+        Some(text) => parse_cursor(&text)
+            .ok_or_else(|| bad(&format!("{text:?} is not a position in the log")))?,
     };
-    let (to, chunks) = tokio::sync::mpsc::channel(AHEAD);
-    tokio::spawn(follow(house, speaker, after, to));
+    let (sender, chunks) = tokio::sync::mpsc::channel(READ_AHEAD_MAX);
+    tokio::spawn(follow(state, identity, after, sender));
     let body = Body::from_stream(ReceiverStream::new(chunks).map(Ok::<Bytes, Infallible>));
     let kind = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -65,32 +64,38 @@ pub async fn stream(
     Ok((kind, body).into_response())
 }
 
-/// Ends when the reader has gone, or the store has.
+/// Sends events until the reader disconnects or the store fails.
 async fn follow(
-    house: ServerState,
-    speaker: Identity,
+    state: ServerState,
+    identity: Identity,
     mut after: Cursor,
-    to: tokio::sync::mpsc::Sender<Bytes>,
+    sender: tokio::sync::mpsc::Sender<Bytes>,
 ) {
     loop {
-        let news = history::after(&house.office, speaker.ticket.as_ref(), after, QUIET).await;
-        let Ok(events) = news else {
+        let batch = history::events_after(
+            &state.app,
+            identity.ticket.as_ref(),
+            after,
+            KEEP_ALIVE_AFTER,
+        )
+        .await;
+        let Ok(events) = batch else {
             return;
         };
         let text = match events.last() {
             Some(last) => {
                 after = last.cursor;
-                events.iter().map(written).collect()
+                events.iter().map(sse_frame).collect()
             }
             None => ": still here\n\n".to_owned(),
         };
-        if to.send(Bytes::from(text)).await.is_err() {
+        if sender.send(Bytes::from(text)).await.is_err() {
             return;
         }
     }
 }
 
-fn written(event: &StoredEvent) -> String {
+fn sse_frame(event: &StoredEvent) -> String {
     let Cursor {
         transaction,
         sequence,
@@ -102,7 +107,7 @@ fn written(event: &StoredEvent) -> String {
     )
 }
 
-fn cursor(text: &str) -> Option<Cursor> {
+fn parse_cursor(text: &str) -> Option<Cursor> {
     let (transaction, sequence) = text.split_once('-')?;
     Some(Cursor {
         transaction: transaction.parse().ok()?,

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus, and whether we are fit to serve.
+//! Metrics for Prometheus, and the readiness probe.
 
 use std::fmt::Write as _;
 
@@ -12,31 +12,32 @@ use flow::Role;
 use super::ServerState;
 use super::problem::Problem;
 use app::operations::identity::Identity;
-use app::operations::measures::{self, Metric};
+use app::operations::metrics::{self, Metric};
 
-/// Ready means that the store answers.
-pub async fn ready(State(house): State<ServerState>) -> Response {
-    match house.office.check_store().await {
+/// Answers the readiness probe: the server is ready if the store responds.
+pub async fn ready(State(state): State<ServerState>) -> Response {
+    match state.app.check_store().await {
         Ok(()) => (StatusCode::OK, "ready\n").into_response(),
         Err(failure) => Problem::from(failure).into(),
     }
 }
 
-/// For people and for those who watch the service; an agent learns nothing of others' work here.
+/// Serves the metrics to people, services and administrators. Agents are refused, because the
+/// metrics show the work of others.
 pub async fn show(
-    State(house): State<ServerState>,
-    Extension(speaker): Extension<Identity>,
+    State(state): State<ServerState>,
+    Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {
-    match speaker.actor.role {
+    match identity.actor.role {
         Role::Human | Role::Service | Role::Admin => {}
         role @ (Role::Builder | Role::Reviewer | Role::Verifier) => {
-            let why = format!("a {} may not read the metrics", role.word());
+            let why = format!("a {} may not read the metrics", role.as_str());
             return Err(Problem::new(StatusCode::FORBIDDEN, why).refusal());
         }
     }
-    let measures = measures::gather(&house.office, &house.running).await?;
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    Ok((kind, text(&measures)).into_response())
+    let measures = metrics::collect_metrics(&state.app, &state.metric_sums).await?;
+    let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    Ok((headers, text(&measures)).into_response())
 }
 
 fn text(measures: &[Metric]) -> String {
@@ -44,7 +45,7 @@ fn text(measures: &[Metric]) -> String {
     let mut last = "";
     for measure in measures {
         if measure.name != last {
-            let _ = writeln!(out, "# HELP {} {}", measure.name, measure.means);
+            let _ = writeln!(out, "# HELP {} {}", measure.name, measure.help);
             let kind = if measure.part.is_empty() {
                 "gauge"
             } else {

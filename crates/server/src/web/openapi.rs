@@ -1,10 +1,10 @@
-//! The `OpenAPI` document, made of the table that the router is made of.
+//! `OpenAPI` document, generated from the same route table as the router.
 
 use axum::Json;
 use serde_json::{Map, Value, json};
 
 use super::api::{Route, RouteAccess, routes};
-use app::operations::questions::{Method, in_path};
+use app::operations::questions::{Method, path_fields};
 
 pub async fn show() -> Json<Value> {
     Json(document())
@@ -17,7 +17,7 @@ pub fn document() -> Value {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(methods) = entry.as_object_mut() {
             methods.insert(
-                word(route.method).to_owned(),
+                method_word(route.method).to_owned(),
                 operation(&route, &mut schemas),
             );
         }
@@ -38,7 +38,7 @@ pub fn document() -> Value {
     })
 }
 
-fn word(method: Method) -> &'static str {
+fn method_word(method: Method) -> &'static str {
     match method {
         Method::Get => "get",
         Method::Post => "post",
@@ -47,28 +47,28 @@ fn word(method: Method) -> &'static str {
 }
 
 fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
-    let mut parameters: Vec<Value> = in_path(route.path)
+    let mut parameters: Vec<Value> = path_fields(route.path)
         .map(|name| {
             json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
         })
         .collect();
-    parameters.extend(route.query.iter().map(|(name, means)| {
-        json!({"name": name, "in": "query", "description": means, "schema": {"type": "string"}})
+    parameters.extend(route.query.iter().map(|(name, description)| {
+        json!({"name": name, "in": "query", "description": description, "schema": {"type": "string"}})
     }));
     if route.method != Method::Get {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200},
-            "description": "the same call again under it gets the first answer",
+            "description": "a repeated call with the same key returns the first answer",
         }));
     }
     let mut operation = json!({
-        "summary": route.does,
+        "summary": route.summary,
         "operationId": operation_id(route),
         "parameters": parameters,
         "responses": responses(route),
     });
     if let (Some(schema), Some(fields)) = (route.takes, operation.as_object_mut()) {
-        let schema = shared(without_path(route, schema().to_value()), schemas);
+        let schema = hoist_definitions(without_path(route, schema().to_value()), schemas);
         let content = json!({"application/json": {"schema": schema}});
         fields.insert(
             "requestBody".to_owned(),
@@ -78,40 +78,41 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     operation
 }
 
-/// Parts with a name are the whole document's: there is only one place that references begin at.
-fn shared(mut schema: Value, schemas: &mut Map<String, Value>) -> Value {
+/// Moves the schema's definitions to the document's components, because references in `OpenAPI`
+/// start at the root of the document.
+fn hoist_definitions(mut schema: Value, schemas: &mut Map<String, Value>) -> Value {
     if let Some(Value::Object(parts)) = schema.as_object_mut().and_then(|all| all.remove("$defs")) {
         for (name, part) in parts {
-            schemas.insert(name, pointed(part));
+            schemas.insert(name, rewrite_refs(part));
         }
     }
-    pointed(schema)
+    rewrite_refs(schema)
 }
 
-fn pointed(schema: Value) -> Value {
+fn rewrite_refs(schema: Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, value)| match value {
                 Value::String(to) if name == "$ref" => {
                     (name, to.replace("#/$defs/", "#/components/schemas/").into())
                 }
-                other => (name, pointed(other)),
+                other => (name, rewrite_refs(other)),
             });
             Value::Object(fields.collect())
         }
-        Value::Array(items) => items.into_iter().map(pointed).collect(),
+        Value::Array(items) => items.into_iter().map(rewrite_refs).collect(),
         other => other,
     }
 }
 
-/// What the path says is not said in the body.
+/// Removes the path's parameters from the body schema.
 fn without_path(route: &Route, mut schema: Value) -> Value {
-    for name in in_path(route.path) {
+    for name in path_fields(route.path) {
         if let Some(fields) = schema["properties"].as_object_mut() {
             fields.remove(name);
         }
         if let Some(names) = schema["required"].as_array_mut() {
-            names.retain(|one| one != name);
+            names.retain(|required| required != name);
         }
     }
     schema
@@ -123,24 +124,25 @@ fn operation_id(route: &Route) -> String {
         .split(['/', '{', '}'])
         .filter(|part| !part.is_empty() && *part != "api" && *part != "v1")
         .collect();
-    format!("{}_{}", word(route.method), plain.join("_"))
+    format!("{}_{}", method_word(route.method), plain.join("_"))
 }
 
 fn responses(route: &Route) -> Value {
     let good = json!({"description": "done", "content": {"application/json": {"schema": {}}}});
-    let bad = |what: &str| {
+    let bad = |description: &str| {
         let schema = json!({"$ref": "#/components/schemas/Problem"});
-        json!({"description": what, "content": {"application/problem+json": {"schema": schema}}})
+        json!({"description": description, "content": {"application/problem+json": {"schema": schema}}})
     };
-    let who = match route.who {
+    let access = match route.access {
         RouteAccess::People => "only for people, programs and administrators",
         RouteAccess::Administrators => "only for administrators",
     };
     json!({
         "200": good, "201": good,
-        "400": bad("not understood"), "401": bad("nobody is recognised"), "403": bad(who),
-        "404": bad("there is no such thing"), "408": bad("the body did not come in time"), "409": bad("refused: not now, or not on what you saw"),
-        "413": bad("the body is too large"), "422": bad("the body is not what is wanted"),
+        "400": bad("malformed request"), "401": bad("no valid token"), "403": bad(access),
+        "404": bad("not found"), "408": bad("the body did not arrive in time"),
+        "409": bad("refused in the current state, or the version has changed"),
+        "413": bad("the body is too large"), "422": bad("the body does not match the schema"),
         "429": bad("too many calls at once"), "503": bad("try again"),
     })
 }

@@ -1,4 +1,4 @@
-//! Failures as `application/problem+json`: what happened, and what to do next.
+//! Errors as `application/problem+json`: the cause, and hints on what to do next.
 
 use std::fmt::Display;
 
@@ -15,15 +15,15 @@ pub struct Problem {
     status: StatusCode,
     detail: String,
     hints: Vec<String>,
-    /// How the program would have ended, had it been asked itself.
+    /// Exit code that the command line would return for the same failure.
     exit: Option<u8>,
     retry_after_secs: Option<u32>,
     is_refusal: bool,
-    /// For a program that acts on it.
+    /// Structured error for programs.
     error: Option<Box<Value>>,
 }
 
-/// Goes with the answer to the door, which writes down what was refused to whom.
+/// Marks a response as a refusal; the auth middleware records it.
 #[derive(Clone, Debug)]
 pub struct RefusalReason(pub String);
 
@@ -31,7 +31,7 @@ impl Problem {
     pub fn new(status: StatusCode, detail: impl Display) -> Self {
         Self {
             status,
-            // It may quote what somebody sent.
+            // The detail may quote untrusted input.
             detail: findings::clean(&detail.to_string()),
             hints: Vec::new(),
             exit: None,
@@ -44,7 +44,7 @@ impl Problem {
         }
     }
 
-    /// What a program is told of it.
+    /// Adds a structured error for programs.
     #[must_use]
     pub fn with(mut self, error: Value) -> Self {
         self.error = Some(Box::new(error));
@@ -63,23 +63,23 @@ impl Problem {
         self
     }
 
-    /// It is on record already.
+    /// Marks the refusal as already recorded.
     #[must_use]
-    pub fn noted(mut self) -> Self {
+    pub fn already_recorded(mut self) -> Self {
         self.is_refusal = false;
         self
     }
 
-    /// Somebody tried what is not theirs: it goes on record.
+    /// Marks the problem as a refusal, so that it is recorded.
     #[must_use]
     pub fn refusal(mut self) -> Self {
         self.is_refusal = true;
         self
     }
 
-    /// What a body lacks is not understood; where there is none, the question is not.
+    /// Turns 422 into 400 for requests without a body.
     #[must_use]
-    pub fn of_question(mut self) -> Self {
+    pub fn into_bad_query(mut self) -> Self {
         if self.status == StatusCode::UNPROCESSABLE_ENTITY {
             self.status = StatusCode::BAD_REQUEST;
         }
@@ -94,10 +94,10 @@ impl Problem {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let status = match failure.exit {
-            _ if failure.missing => StatusCode::NOT_FOUND,
+            _ if failure.not_found => StatusCode::NOT_FOUND,
             ExitKind::Usage => StatusCode::UNPROCESSABLE_ENTITY,
             ExitKind::Store => StatusCode::SERVICE_UNAVAILABLE,
-            ExitKind::Error | ExitKind::Played(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ExitKind::Error | ExitKind::Child(_) => StatusCode::INTERNAL_SERVER_ERROR,
             ExitKind::Done
             | ExitKind::ChangesRequested
             | ExitKind::Escalated
@@ -112,7 +112,7 @@ impl From<Failure> for Problem {
             hints: failure.hints,
             exit: Some(failure.exit.code()),
             retry_after_secs: None,
-            is_refusal: failure.exit == ExitKind::Refused && !failure.on_record,
+            is_refusal: failure.exit == ExitKind::Refused && !failure.is_recorded,
             error: None,
         };
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -161,7 +161,7 @@ impl IntoResponse for Problem {
     }
 }
 
-pub async fn nothing_here(uri: Uri) -> Problem {
-    Problem::not_found(format!("there is nothing at {}", uri.path()))
-        .hint("/api/v1/openapi.json lists what there is")
+pub async fn unknown_path(uri: Uri) -> Problem {
+    Problem::not_found(format!("no route at {}", uri.path()))
+        .hint("/api/v1/openapi.json lists all routes")
 }

@@ -1,6 +1,7 @@
-//! Sessions of the older MCP protocols, as a label and without state: a client that begins is given a
-//! random `Mcp-Session-Id` and repeats it, so that two processes with one token can be told apart.
-//! Any server understands any label, so a restart is not noticed. The newest protocol has no sessions.
+//! Sessions of older MCP protocols, as a label without state: a client gets a random
+//! `Mcp-Session-Id` on `initialize` and repeats it, which distinguishes two processes that share a
+//! token. Any server accepts any label, so clients do not notice a restart. The newest protocol has
+//! no sessions.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,51 +14,51 @@ use serde::Deserialize;
 use app::operations::identity::Identity;
 
 pub const HEADER: &str = "mcp-session-id";
-/// A longer label is none of ours, and not kept.
+/// Maximum length of a label; a longer one is not ours and is ignored.
 const LENGTH_MAX: usize = 128;
 
-/// Reads the label of a call, and gives one to a client that begins.
-pub async fn label(mut request: Request, next: Next) -> Response {
+/// Reads the session label of a call, and assigns one on `initialize`.
+pub async fn label_session(mut request: Request, next: Next) -> Response {
     let session = session_of(request.headers());
-    if let Some(speaker) = request.extensions_mut().get_mut::<Identity>() {
-        speaker.session = session;
+    if let Some(identity) = request.extensions_mut().get_mut::<Identity>() {
+        identity.session = session;
     }
     if request.method() != Method::POST {
         return next.run(request).await;
     }
     let (head, body) = request.into_parts();
-    // It has been read whole and is in memory.
+    // An outer layer has buffered the body, so this does not wait.
     let bytes = match body.collect().await {
         Ok(whole) => whole.to_bytes(),
         Err(_) => return next.run(Request::from_parts(head, Body::empty())).await,
     };
-    let begins = begins(&bytes);
+    let begins = is_initialize(&bytes);
     let mut response = next.run(Request::from_parts(head, bytes.into())).await;
     if begins
         && response.status().is_success()
-        && let Some(label) = fresh().and_then(|label| HeaderValue::try_from(label).ok())
+        && let Some(label) = new_session_id().and_then(|label| HeaderValue::try_from(label).ok())
     {
         response.headers_mut().insert(HEADER, label);
     }
     response
 }
 
-/// The label that a caller repeats; what cannot be one counts as none.
+/// Reads the label from the headers; an invalid one counts as none.
 fn session_of(headers: &HeaderMap) -> Option<String> {
     let label = headers.get(HEADER)?.to_str().ok()?;
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let fits = !label.is_empty() && label.len() <= LENGTH_MAX && label.chars().all(sound);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = !label.is_empty() && label.len() <= LENGTH_MAX && label.chars().all(is_allowed);
     fits.then(|| label.to_owned())
 }
 
-/// A new label; none where there is no randomness, and the client then counts as one without a
+/// Creates a random label. Returns `None` if the system has no randomness; the client then has no
 /// session.
-pub fn fresh() -> Option<String> {
-    let secret = engine::secret::mint().ok()?;
-    Some(engine::hash::short(secret.as_bytes()))
+pub fn new_session_id() -> Option<String> {
+    let secret = engine::secret::generate().ok()?;
+    Some(engine::hash::short_sha256(secret.as_bytes()))
 }
 
-fn begins(body: &[u8]) -> bool {
+fn is_initialize(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message {
         method: Option<String>,
@@ -87,15 +88,17 @@ mod tests {
 
     #[test]
     fn labels_are_given_at_the_beginning_and_differ() {
-        assert!(begins(br#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#));
+        assert!(is_initialize(
+            br#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#
+        ));
         for other in [
             &b"{\"method\":\"tools/call\"}"[..],
             b"[]",
             b"",
             b"initialize",
         ] {
-            assert!(!begins(other));
+            assert!(!is_initialize(other));
         }
-        assert_ne!(fresh(), fresh());
+        assert_ne!(new_session_id(), new_session_id());
     }
 }

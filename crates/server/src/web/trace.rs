@@ -1,5 +1,5 @@
-//! The log of requests: one span and one line each. The target is `request`, so that a filter can
-//! name it.
+//! Request log: one span and one line per request. The target is `request`, so that a log filter
+//! can select it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,22 +11,23 @@ use axum::response::Response;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error_span, field};
 
-/// Names a request in the log. A caller that sends one finds its own there.
+/// Header with the id of a request in the log. A client may send its own.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_CHARS_MAX: usize = 64;
 const PATH_CHARS_MAX: usize = 200;
 /// Routes that monitoring polls every few seconds.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Goes with a failed answer to the log: why the server could not do what was asked.
+/// Reason of a server error, attached to the response for the log.
 #[derive(Clone, Debug)]
 pub struct Cause(pub String);
 
-/// Logs the request when its answer begins; a stream may go on after that.
+/// Logs a request when its response begins; a stream may continue after that.
 pub async fn request(request: Request, next: Next) -> Response {
     let id = sent_id(request.headers()).unwrap_or_else(fresh_id);
     let route = route_of(&request);
-    // It has the level `error` so that its fields stand on every line inside it.
+    // Level `error` keeps the span enabled under every filter, so its fields are on each line
+    // inside it.
     let span = error_span!(
         target: "request",
         "request",
@@ -44,7 +45,7 @@ pub async fn request(request: Request, next: Next) -> Response {
     response
 }
 
-/// The caller is known from here on.
+/// Adds the authenticated caller to the span of the request.
 pub fn authenticated(caller: &str) {
     Span::current().record("caller", caller);
 }
@@ -55,7 +56,7 @@ fn log(route: &str, response: &Response, took: Duration) {
     let code = status.as_u16();
     if status.is_server_error() {
         let cause = response.extensions().get::<Cause>();
-        let error = cause.map_or("not said", |Cause(why)| why);
+        let error = cause.map_or("unknown", |Cause(why)| why);
         tracing::error!(target: "request", status = code, duration_ms, error, "request failed");
     } else if PROBES.contains(&route) && status == StatusCode::OK {
         tracing::debug!(target: "request", status = code, duration_ms, "request answered");
@@ -64,7 +65,8 @@ fn log(route: &str, response: &Response, took: Duration) {
     }
 }
 
-/// The pattern of the route, so that lines of one route can be counted; the path where there is none.
+/// Returns the route pattern, so that lines of one route can be counted, or the path if no route
+/// matched.
 fn route_of(request: &Request) -> String {
     match request.extensions().get::<MatchedPath>() {
         Some(route) => route.as_str().to_owned(),
@@ -79,7 +81,7 @@ fn sent_id(headers: &HeaderMap) -> Option<String> {
     fits.then(|| id.to_owned())
 }
 
-/// Unique in the log of this process, and in those of its restarts by the time.
+/// Returns an id that is unique in this process by a counter and across restarts by the time.
 fn fresh_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Where workers that are elsewhere call. It is no part of the document for programs: both ends are
-//! this program. Who is no worker is turned away before anything is read.
+//! Endpoint of the worker protocol. It is not part of the `OpenAPI` document, because both ends are
+//! this program. Callers that are not workers are refused before their body is read.
 
 use std::time::Duration;
 
@@ -15,53 +15,57 @@ use super::{ServerState, body};
 use app::operations::identity::Identity;
 use app::operations::rpc::{self, Declined};
 
-/// Large bodies that are read at once, and how long each may take or wait for its turn.
+/// Large bodies that are read at the same time.
 pub const LARGE_AT_ONCE: usize = 4;
+/// Time in which a body must arrive.
 const READ_WITHIN: Duration = Duration::from_secs(120);
-const PLACE_WITHIN: Duration = Duration::from_secs(30);
+/// Time that a large body waits for its permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub async fn call(
-    State(house): State<ServerState>,
-    Extension(speaker): Extension<Identity>,
+    State(state): State<ServerState>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let office = &house.office;
-    if let Err(why) = rpc::may_work(&speaker) {
-        return Err(Problem::new(StatusCode::FORBIDDEN, why)
-            .hint("`countersign token create --agent NAME --role service` makes one"));
+    let app = &state.app;
+    if let Err(why) = rpc::may_work(&identity) {
+        return Err(Problem::new(StatusCode::FORBIDDEN, why).hint(
+            "create a worker token: `countersign token create --agent NAME --role service`",
+        ));
     }
-    let place = if is_small(&headers) {
+    let permit = if is_small(&headers) {
         None
     } else {
-        Some(a_place(&house.parcels).await?)
+        Some(acquire_large_permit(&state.large_bodies).await?)
     };
     let body = body::read(body, engine::coordinator::wire::BODY_MAX, READ_WITHIN).await?;
-    let name = &speaker.actor.agent;
-    let admits = || house.refusals.admit(name);
-    let answered = rpc::answer(office, (&speaker, &admits), &body).await;
-    drop(place);
-    answered.map(Json).map_err(Problem::from)
+    let name = &identity.actor.agent;
+    let admits = || state.refusals.allow(name);
+    let answer = rpc::answer(app, (&identity, &admits), &body).await;
+    drop(permit);
+    answer.map(Json).map_err(Problem::from)
 }
 
-/// As small as anybody's; who does not say how much it sends may send much.
+/// Whether the body fits the limit of ordinary requests. Without `Content-Length` it counts as
+/// large.
 fn is_small(headers: &HeaderMap) -> bool {
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length <= super::BODY_MAX)
 }
 
-/// Only so many large bodies are in memory at once.
-async fn a_place(parcels: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
-    let place = tokio::time::timeout(PLACE_WITHIN, parcels.acquire()).await;
+/// Waits for a permit to read a large body, because the bodies are held in memory.
+async fn acquire_large_permit(permits: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
+    let permit = tokio::time::timeout(PERMIT_TIMEOUT, permits.acquire()).await;
     let busy = || {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "too much is being sent at once",
+            "too many large uploads at once",
         )
     };
-    match place {
-        Ok(Ok(place)) => Ok(place),
+    match permit {
+        Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) | Err(_) => Err(busy().retry_after(5)),
     }
 }
@@ -78,7 +82,7 @@ impl From<Declined> for Problem {
         } else {
             Self::from(failure)
         };
-        // What was refused is on record, and what is to be tried again is no refusal.
-        problem.noted().with(error)
+        // The operation has recorded refusals already, and a retryable error is not one.
+        problem.already_recorded().with(error)
     }
 }

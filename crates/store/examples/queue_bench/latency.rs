@@ -1,4 +1,4 @@
-//! How long things take, one at a time.
+//! Measures the latency of single operations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::ours::{ask, done, job};
 
 pub const SAMPLES: usize = 500;
-/// Long enough for the worker to have gone to sleep.
+/// Pause between samples, long enough for the worker to fall asleep.
 pub const GAP: Duration = Duration::from_millis(4);
 
 pub fn report(what: &str, mut samples: Vec<Duration>) -> f64 {
@@ -24,28 +24,32 @@ pub fn report(what: &str, mut samples: Vec<Duration>) -> f64 {
     at(50)
 }
 
-/// From before the call that puts a job in until a worker that waited has it.
-pub async fn from_enqueue_to_start(what: &str, giver: &Arc<dyn Store>, taker: &Arc<dyn Store>) {
+/// Measures the time from enqueueing a job until a waiting worker has it.
+pub async fn from_enqueue_to_start(
+    what: &str,
+    producer: &Arc<dyn Store>,
+    consumer: &Arc<dyn Store>,
+) {
     let (send, mut started) = mpsc::channel(1);
-    let worker = Arc::clone(taker);
+    let worker = Arc::clone(consumer);
     let task = tokio::spawn(async move {
         let ask = ask(1);
-        let mut held = Vec::new();
+        let mut jobs = Vec::new();
         loop {
-            let next = worker.finish(done(held), Some(&ask)).await.unwrap();
+            let next = worker.finish(done(jobs), Some(&ask)).await.unwrap();
             if next.is_empty() {
                 worker.wait(&ask, Duration::from_secs(60)).await;
             } else {
                 send.send(Instant::now()).await.unwrap();
             }
-            held = next;
+            jobs = next;
         }
     });
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {
         let _ = tokio::time::timeout(GAP, std::future::pending::<()>()).await;
         let began = Instant::now();
-        giver.enqueue(vec![job()]).await.unwrap();
+        producer.enqueue(vec![job()]).await.unwrap();
         samples.push(started.recv().await.unwrap() - began);
     }
     task.abort();
@@ -53,13 +57,13 @@ pub async fn from_enqueue_to_start(what: &str, giver: &Arc<dyn Store>, taker: &A
     report(what, samples);
 }
 
-/// A decision with its event, one after the other.
+/// Measures decisions with their event, one after the other.
 pub async fn of_a_state_change(store: &Arc<dyn Store>) {
     let mut change = creation("T-0", Vec::new());
     store.commit(change.clone()).await.unwrap();
     let mut samples = Vec::new();
     for _ in 0..2000 {
-        change.was = Some(change.ticket.version);
+        change.base_version = Some(change.ticket.version);
         change.ticket.version += 1;
         let next = change.clone();
         let began = Instant::now();
@@ -70,24 +74,24 @@ pub async fn of_a_state_change(store: &Arc<dyn Store>) {
     report("one writer", samples);
 }
 
-/// A claim among ever more tickets that are blocked and jobs that have been finished.
+/// Measures a claim while the numbers of blocked tickets and finished jobs grow.
 pub async fn of_a_claim(store: &Arc<dyn Store>) {
     println!("\n| claim | p50 | p99 |\n|---|---:|---:|");
-    let mut there = 0;
+    let mut filled = 0;
     let mut first = None;
     let mut last = 0.0;
     for size in [100, 10_000, 100_000] {
-        fill(store, there, size).await;
-        there = size;
+        fill(store, filled, size).await;
+        filled = size;
         let mut samples = Vec::new();
         for _ in 0..SAMPLES {
             store.enqueue(vec![job()]).await.unwrap();
             let began = Instant::now();
-            let held = store.claim(&ask(1)).await.unwrap();
+            let jobs = store.claim(&ask(1)).await.unwrap();
             samples.push(began.elapsed());
-            store.finish(done(held), None).await.unwrap();
+            store.finish(done(jobs), None).await.unwrap();
         }
-        let what = format!("beside {size} blocked tickets and {size} finished jobs");
+        let what = format!("with {size} blocked tickets and {size} finished jobs");
         last = report(&what, samples);
         first.get_or_insert(last);
     }
@@ -95,28 +99,28 @@ pub async fn of_a_claim(store: &Arc<dyn Store>) {
     println!("\nclaim at 100,000 against 100: {ratio:.2}");
 }
 
-/// A claim for a provider, with and without a limit, beside leases that count against it.
+/// Measures a claim for a provider, with and without a limit, while other leases count against it.
 pub async fn of_a_providers_claim(store: &Arc<dyn Store>) {
     const HELD: u32 = 200;
     println!("\n| claim for a provider | p50 | p99 |\n|---|---:|---:|");
-    let of = |limit| ask(limit).with_provider("claude");
+    let request = |limit| ask(limit).with_provider("claude");
     let jobs = (0..HELD).map(|_| job()).collect();
     store.enqueue(jobs).await.unwrap();
-    assert_eq!(store.claim(&of(HELD)).await.unwrap().len(), 200);
-    let ways = [
+    assert_eq!(store.claim(&request(HELD)).await.unwrap().len(), 200);
+    let cases = [
         ("none is named", ask(1), None),
-        ("without a limit", of(1), None),
-        ("with a limit, 200 leases held", of(1), Some(HELD + 1)),
+        ("without a limit", request(1), None),
+        ("with a limit, 200 leases held", request(1), Some(HELD + 1)),
     ];
-    for (what, asked, limit) in ways {
+    for (what, request, limit) in cases {
         store.limit_provider("claude", limit).await.unwrap();
         let mut samples = Vec::new();
         for _ in 0..SAMPLES {
             store.enqueue(vec![job()]).await.unwrap();
             let began = Instant::now();
-            let held = store.claim(&asked).await.unwrap();
+            let claimed = store.claim(&request).await.unwrap();
             samples.push(began.elapsed());
-            store.finish(done(held), None).await.unwrap();
+            store.finish(done(claimed), None).await.unwrap();
         }
         report(what, samples);
     }
@@ -146,8 +150,8 @@ async fn fill(store: &Arc<dyn Store>, from: u32, to: u32) {
         let batch = left.min(500);
         let jobs = (0..batch).map(|_| job()).collect();
         store.enqueue(jobs).await.unwrap();
-        let held = store.claim(&ask(batch)).await.unwrap();
-        store.finish(done(held), None).await.unwrap();
+        let claimed = store.claim(&ask(batch)).await.unwrap();
+        store.finish(done(claimed), None).await.unwrap();
         left -= batch;
     }
 }
@@ -169,10 +173,10 @@ fn creation(name: &str, effects: Vec<Effect>) -> Change {
             failed: Vec::new(),
         },
     };
-    let ticket: Ticket = flow::open(&id, &event, &policy).unwrap().ticket;
+    let ticket: Ticket = flow::open_ticket(&id, &event, &policy).unwrap().ticket;
     Change {
         ticket,
-        was: None,
+        base_version: None,
         event,
         policy,
         effects,

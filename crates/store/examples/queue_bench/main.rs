@@ -1,14 +1,14 @@
-//! How fast the queue is, against what the database itself can do in the same run.
+//! Measures the speed of the queue against the raw database in the same run.
 //!
 //! ```text
 //! cargo run --release -p countersign-store --example queue_bench
 //! scripts/postgres run sh -c 'cargo run --release -p countersign-store --example queue_bench -- "$COUNTERSIGN_TEST_POSTGRES"'
 //! ```
 //!
-//! The first measures `SQLite` in the current directory, the second `PostgreSQL`; name parts to
-//! measure less: `throughput`, `latency`, `claim`, `provider`. Every job is put in, claimed and completed, each
-//! step with its event row, every commit synced. Figures are medians of three; only the ratios
-//! mean anything on another machine.
+//! The first command measures `SQLite` in the current directory, the second `PostgreSQL`. Name
+//! parts to measure less: `throughput`, `latency`, `claim`, `provider`. Every job is enqueued,
+//! claimed and completed, each step with its event row, every commit synced. Figures are medians of
+//! three; only the ratios mean anything on another machine.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -33,14 +33,14 @@ async fn main() {
     let (servers, parts): (Vec<String>, Vec<String>) = std::env::args()
         .skip(1)
         .partition(|argument| argument.starts_with("postgres"));
-    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
+    let is_selected = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
     match servers.first() {
-        Some(url) => postgres(url, wanted).await,
-        None => sqlite(wanted).await,
+        Some(url) => postgres(url, is_selected).await,
+        None => sqlite(is_selected).await,
     }
 }
 
-async fn sqlite(wanted: impl Fn(&str) -> bool) {
+async fn sqlite(is_selected: impl Fn(&str) -> bool) {
     println!(
         "{}\n",
         SqliteFile::fresh()
@@ -51,34 +51,34 @@ async fn sqlite(wanted: impl Fn(&str) -> bool) {
             .unwrap()
             .description
     );
-    if wanted("throughput") {
+    if is_selected("throughput") {
         sqlite_throughput().await;
     }
-    if wanted("latency") {
+    if is_selected("latency") {
         let file = SqliteFile::fresh().await;
         latency::from_enqueue_to_start("one handle", &file.store, &file.store).await;
         let file = SqliteFile::fresh().await;
-        let taker = open(&file.place).await;
-        latency::from_enqueue_to_start("two handles on one file", &file.store, &taker).await;
+        let consumer = open(&file.place).await;
+        latency::from_enqueue_to_start("two handles on one file", &file.store, &consumer).await;
         latency::of_a_state_change(&SqliteFile::fresh().await.store).await;
     }
-    if wanted("claim") {
+    if is_selected("claim") {
         latency::of_a_claim(&SqliteFile::fresh().await.store).await;
     }
-    if wanted("provider") {
+    if is_selected("provider") {
         latency::of_a_providers_claim(&SqliteFile::fresh().await.store).await;
     }
 }
 
 async fn sqlite_throughput() {
-    println!("| jobs/s, put in, claimed and completed | raw | ours | of raw |");
+    println!("| jobs/s, enqueued, claimed and completed | raw | ours | of raw |");
     println!("|---|---:|---:|---:|");
     for (workers, jobs) in [(1, 2_000), (10, 20_000), (64, 40_000)] {
         let ours = || async {
             let file = SqliteFile::fresh().await;
             ours::jobs_per_second(&file.store, jobs, workers, 1).await
         };
-        // One thread that waits for nobody, and the same steps for workers that wait.
+        // First a raw thread that never waits, then the same steps for workers that wait.
         let operations = if workers == 1 { 1 } else { 64 };
         let raw = || async { raw_sqlite::jobs_per_second(jobs, operations) };
         let what = format!("{workers} workers; raw: one thread, {operations} operations a commit");
@@ -89,26 +89,26 @@ async fn sqlite_throughput() {
     }
 }
 
-async fn postgres(url: &str, wanted: impl Fn(&str) -> bool) {
+async fn postgres(url: &str, is_selected: impl Fn(&str) -> bool) {
     let schemas = Schemas::new(url);
     println!(
         "{}\n",
         schemas.fresh().await.database().await.unwrap().description
     );
-    if wanted("throughput") {
+    if is_selected("throughput") {
         postgres_throughput(url, &schemas).await;
     }
-    if wanted("latency") {
+    if is_selected("latency") {
         raw_postgres::from_enqueue_to_start(url).await;
-        let giver = schemas.fresh().await;
-        let taker = open(&schemas.newest()).await;
-        latency::from_enqueue_to_start("two handles", &giver, &taker).await;
+        let producer = schemas.fresh().await;
+        let consumer = open(&schemas.newest()).await;
+        latency::from_enqueue_to_start("two handles", &producer, &consumer).await;
         latency::of_a_state_change(&schemas.fresh().await).await;
     }
-    if wanted("claim") {
+    if is_selected("claim") {
         latency::of_a_claim(&schemas.fresh().await).await;
     }
-    if wanted("provider") {
+    if is_selected("provider") {
         latency::of_a_providers_claim(&schemas.fresh().await).await;
     }
     schemas.remove().await;
@@ -144,7 +144,8 @@ struct SqliteFile {
 }
 
 impl SqliteFile {
-    /// In the current directory: a temporary one may live in memory, and the disk is measured.
+    /// Opens a new store in the current directory: a temporary one may be in memory, and the
+    /// benchmark measures the disk.
     async fn fresh() -> Self {
         let directory = tempfile::tempdir_in(".").unwrap();
         let place = directory.path().join("bench.db").display().to_string();
@@ -156,7 +157,7 @@ impl SqliteFile {
     }
 }
 
-/// A schema for each measurement.
+/// Creates a schema for each measurement.
 struct Schemas {
     url: String,
     made: AtomicU32,
@@ -178,12 +179,12 @@ impl Schemas {
         open(&self.newest()).await
     }
 
-    /// The URL of the schema that was made last.
+    /// Returns the URL of the newest schema.
     fn newest(&self) -> String {
         let number = self.made.load(Ordering::Relaxed);
-        let joint = if self.url.contains('?') { '&' } else { '?' };
+        let separator = if self.url.contains('?') { '&' } else { '?' };
         let url = &self.url;
-        format!("{url}{joint}options=-csearch_path%3Dcountersign_bench_{number}")
+        format!("{url}{separator}options=-csearch_path%3Dcountersign_bench_{number}")
     }
 
     async fn remove(&self) {
@@ -194,8 +195,8 @@ impl Schemas {
     }
 }
 
-/// Measures both three times, one after the other each time, so that whatever else the machine
-/// does meets both; prints the medians, the ratio's too.
+/// Measures both three times in alternation, so that other load on the machine affects both; prints
+/// the medians of both and of the ratio.
 async fn compare<R: Future<Output = f64>, O: Future<Output = f64>>(
     what: &str,
     raw: impl Fn() -> R,

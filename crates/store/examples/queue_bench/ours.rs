@@ -1,4 +1,4 @@
-//! The store, as a worker uses it: put jobs in; then complete what one has and claim the next in
+//! Uses the store like a worker: enqueues jobs, then completes its jobs and claims the next ones in
 //! one call.
 
 use std::sync::Arc;
@@ -43,30 +43,30 @@ pub fn done(jobs: Vec<Leased>) -> Vec<FinishedTask> {
 
 pub async fn jobs_per_second(store: &Arc<dyn Store>, jobs: u32, workers: u32, batch: u32) -> f64 {
     let began = Instant::now();
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..workers {
         let store = Arc::clone(store);
-        all.spawn(work(store, jobs / workers / batch, batch));
+        tasks.spawn(work(store, jobs / workers / batch, batch));
     }
-    let finished: u32 = all.join_all().await.into_iter().sum();
-    // A worker may have taken what another put in; together they took all.
+    let finished: u32 = tasks.join_all().await.into_iter().sum();
+    // A worker may claim the jobs of another; together they finish all.
     assert_eq!(finished, jobs / workers / batch * batch * workers);
     f64::from(finished) / began.elapsed().as_secs_f64()
 }
 
 async fn work(store: Arc<dyn Store>, rounds: u32, batch: u32) -> u32 {
     let ask = ask(batch);
-    let mut held = Vec::new();
+    let mut claimed = Vec::new();
     let mut finished = 0;
     for _ in 0..rounds {
         let jobs = (0..batch).map(|_| job()).collect();
         store.enqueue(jobs).await.unwrap();
-        finished += u32::try_from(held.len()).unwrap();
-        held = store.finish(done(held), Some(&ask)).await.unwrap();
+        finished += u32::try_from(claimed.len()).unwrap();
+        claimed = store.finish(done(claimed), Some(&ask)).await.unwrap();
     }
-    while !held.is_empty() {
-        finished += u32::try_from(held.len()).unwrap();
-        held = store.finish(done(held), Some(&ask)).await.unwrap();
+    while !claimed.is_empty() {
+        finished += u32::try_from(claimed.len()).unwrap();
+        claimed = store.finish(done(claimed), Some(&ask)).await.unwrap();
     }
     finished
 }

@@ -1,6 +1,5 @@
-//! What one writer thread can do that commits what has queued up as a group: the steps and tables
-//! of `raw_sqlite`, for workers that each wait for their answer before they go on. The store's own
-//! shape, without anything that makes it a store.
+//! Baseline with one writer thread and group commit: the steps and tables of `raw_sqlite`, for
+//! workers that wait for each answer. It has the structure of the store without its features.
 
 use std::thread;
 
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 use crate::raw_sqlite::{begin, commit, fresh, put_in, turn};
 
 const GROUP_MAX: usize = 128;
-/// As in the store: those who were answered together are given a moment to come back.
+/// Yields before a small group is committed, as in the store.
 const MOMENTS_MAX: u32 = 20;
 
 enum Step {
@@ -23,15 +22,15 @@ type Call = (Step, oneshot::Sender<Option<i64>>);
 
 pub async fn jobs_per_second(jobs: u32, workers: u32) -> f64 {
     let (directory, db) = fresh();
-    let (inbox, outbox) = mpsc::channel(1024);
-    let writer = thread::spawn(move || serve(&db, outbox));
+    let (inbox, receiver) = mpsc::channel(1024);
+    let writer = thread::spawn(move || serve(&db, receiver));
     let began = Instant::now();
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..workers {
-        all.spawn(work(inbox.clone(), jobs / workers));
+        tasks.spawn(work(inbox.clone(), jobs / workers));
     }
     drop(inbox);
-    let finished: u32 = all.join_all().await.into_iter().sum();
+    let finished: u32 = tasks.join_all().await.into_iter().sum();
     assert_eq!(finished, jobs / workers * workers);
     let speed = f64::from(finished) / began.elapsed().as_secs_f64();
     writer.join().unwrap();
@@ -40,16 +39,16 @@ pub async fn jobs_per_second(jobs: u32, workers: u32) -> f64 {
 }
 
 async fn work(inbox: mpsc::Sender<Call>, rounds: u32) -> u32 {
-    let mut held = None;
+    let mut job = None;
     let mut finished = 0;
     for _ in 0..rounds {
         call(&inbox, Step::PutIn).await;
-        finished += u32::from(held.is_some());
-        held = call(&inbox, Step::Turn(held)).await;
+        finished += u32::from(job.is_some());
+        job = call(&inbox, Step::Turn(job)).await;
     }
-    while held.is_some() {
+    while job.is_some() {
         finished += 1;
-        held = call(&inbox, Step::Turn(held)).await;
+        job = call(&inbox, Step::Turn(job)).await;
     }
     finished
 }
@@ -60,10 +59,10 @@ async fn call(inbox: &mpsc::Sender<Call>, step: Step) -> Option<i64> {
     answer.await.unwrap()
 }
 
-fn serve(db: &Connection, mut outbox: mpsc::Receiver<Call>) {
+fn serve(db: &Connection, mut receiver: mpsc::Receiver<Call>) {
     let mut last = 0;
     let mut answers = Vec::with_capacity(GROUP_MAX);
-    while let Some(first) = outbox.blocking_recv() {
+    while let Some(first) = receiver.blocking_recv() {
         begin(db);
         let mut next = Some(first);
         while let Some((step, reply)) = next {
@@ -72,10 +71,10 @@ fn serve(db: &Connection, mut outbox: mpsc::Receiver<Call>) {
                     put_in(db);
                     None
                 }
-                Step::Turn(held) => turn(db, held),
+                Step::Turn(job) => turn(db, job),
             };
             answers.push((reply, answer));
-            next = gather(&mut outbox, answers.len(), last);
+            next = gather(&mut receiver, answers.len(), last);
         }
         commit(db);
         last = answers.len();
@@ -85,16 +84,16 @@ fn serve(db: &Connection, mut outbox: mpsc::Receiver<Call>) {
     }
 }
 
-fn gather(outbox: &mut mpsc::Receiver<Call>, here: usize, last: usize) -> Option<Call> {
-    if here >= GROUP_MAX {
+fn gather(receiver: &mut mpsc::Receiver<Call>, size: usize, last: usize) -> Option<Call> {
+    if size >= GROUP_MAX {
         return None;
     }
-    let moments = if here < last { MOMENTS_MAX } else { 0 };
-    for _ in 0..moments {
-        if let Ok(call) = outbox.try_recv() {
+    let yields = if size < last { MOMENTS_MAX } else { 0 };
+    for _ in 0..yields {
+        if let Ok(call) = receiver.try_recv() {
             return Some(call);
         }
         thread::yield_now();
     }
-    outbox.try_recv().ok()
+    receiver.try_recv().ok()
 }

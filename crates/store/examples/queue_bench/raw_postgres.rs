@@ -1,5 +1,5 @@
-//! What `PostgreSQL` itself can do: SKIP LOCKED and LISTEN/NOTIFY on the smallest tables, by
-//! prepared statements that are each a transaction.
+//! Baseline for `PostgreSQL`: SKIP LOCKED and LISTEN/NOTIFY on minimal tables, with prepared
+//! statements that are each a transaction.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ const PUT_IN: &str = "WITH added AS (INSERT INTO jobs (queue, state, priority, b
     INSERT INTO events (at, name, body)
     SELECT 1, 'enqueued', json_build_object('job', id)::text FROM added";
 
-/// What helps the store helps its rival too.
+/// The same session settings as the store, for a fair comparison.
 const SESSION: &str = "SET search_path = countersign_raw; SET plan_cache_mode = force_generic_plan;
     SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET jit = off";
 
-/// Completes what is held and claims the next, in one statement.
+/// Completes the held jobs and claims the next ones, in one statement.
 const TURN: &str = "WITH done AS (UPDATE jobs SET state = 'done' WHERE id = ANY ($1::bigint[])
         RETURNING id),
     picked AS MATERIALIZED (SELECT id FROM jobs WHERE state = 'ready' AND queue = 'work'
@@ -64,11 +64,11 @@ pub async fn jobs_per_second(url: &str, jobs: u32, workers: u32, batch: u32) -> 
         clients.push(in_schema(url).await);
     }
     let began = Instant::now();
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for client in clients {
-        all.spawn(work(client, jobs / workers / batch, batch));
+        tasks.spawn(work(client, jobs / workers / batch, batch));
     }
-    let finished: u32 = all.join_all().await.into_iter().sum();
+    let finished: u32 = tasks.join_all().await.into_iter().sum();
     assert_eq!(finished, jobs / workers / batch * batch * workers);
     let speed = f64::from(finished) / began.elapsed().as_secs_f64();
     execute(url, "DROP SCHEMA countersign_raw CASCADE").await;
@@ -79,61 +79,61 @@ async fn work(client: Client, rounds: u32, batch: u32) -> u32 {
     let put_in = client.prepare(PUT_IN).await.unwrap();
     let turn = client.prepare(TURN).await.unwrap();
     let bodies: Vec<&str> = (0..batch).map(|_| "{\"n\":1}").collect();
-    let mut held: Vec<i64> = Vec::new();
+    let mut job_ids: Vec<i64> = Vec::new();
     let (mut finished, mut round) = (0, 0);
-    while round < rounds || !held.is_empty() {
+    while round < rounds || !job_ids.is_empty() {
         if round < rounds {
             client.execute(&put_in, &[&bodies]).await.unwrap();
         }
         round += 1;
-        finished += u32::try_from(held.len()).unwrap();
+        finished += u32::try_from(job_ids.len()).unwrap();
         let next = client
-            .query(&turn, &[&held, &i64::from(batch)])
+            .query(&turn, &[&job_ids, &i64::from(batch)])
             .await
             .unwrap();
-        held = next.iter().map(|row| row.get(0)).collect();
+        job_ids = next.iter().map(|row| row.get(0)).collect();
     }
     finished
 }
 
-/// A NOTIFY with each insert; the listener claims.
+/// Measures a NOTIFY with each insert; the listener claims.
 pub async fn from_enqueue_to_start(url: &str) {
     execute(url, TABLES).await;
     let (listener, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    let rung = Arc::new(Notify::new());
-    let bell = Arc::clone(&rung);
+    let notified = Arc::new(Notify::new());
+    let notify = Arc::clone(&notified);
     tokio::spawn(async move {
         while let Some(Ok(message)) = std::future::poll_fn(|c| connection.poll_message(c)).await {
             if matches!(message, AsyncMessage::Notification(_)) {
-                bell.notify_one();
+                notify.notify_one();
             }
         }
     });
     listener.batch_execute(SESSION).await.unwrap();
     listener.batch_execute("LISTEN raw").await.unwrap();
     let turn = listener.prepare(TURN).await.unwrap();
-    let giver = in_schema(url).await;
+    let producer = in_schema(url).await;
     let sql = PUT_IN.replace(
         "\n    INSERT INTO events",
         ",\n    logged AS (INSERT INTO events",
     );
     let sql = format!("{sql}) SELECT pg_notify('raw', '') FROM added");
-    let put_in = giver.prepare(&sql).await.unwrap();
+    let put_in = producer.prepare(&sql).await.unwrap();
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {
         let _ = tokio::time::timeout(GAP, std::future::pending::<()>()).await;
         let began = Instant::now();
-        let took = async {
-            rung.notified().await;
+        let elapsed = async {
+            notified.notified().await;
             let none: Vec<i64> = Vec::new();
-            let got = listener.query(&turn, &[&none, &1_i64]).await.unwrap();
-            assert_eq!(got.len(), 1);
+            let claimed = listener.query(&turn, &[&none, &1_i64]).await.unwrap();
+            assert_eq!(claimed.len(), 1);
             began.elapsed()
         };
         let bodies = vec!["{\"n\":1}"];
         let values: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&bodies];
-        let (_, took) = tokio::join!(giver.query(&put_in, &values), took);
-        samples.push(took);
+        let (_, elapsed) = tokio::join!(producer.query(&put_in, &values), elapsed);
+        samples.push(elapsed);
     }
     println!("\n| enqueue → start | p50 | p99 |\n|---|---:|---:|");
     report("raw LISTEN/NOTIFY", samples);

@@ -1,15 +1,15 @@
-//! What `SQLite` itself can do: the same steps on the smallest tables that hold them, without a
-//! writer thread, a channel, a lease or a fence to check.
+//! Baseline for `SQLite`: the same steps on minimal tables, without writer thread, channel, lease
+//! or fence.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// Each job is two operations: put in; complete and claim the next.
+/// Measures jobs per second. Each job is two operations: enqueue; complete and claim the next.
 pub fn jobs_per_second(jobs: u32, operations: u32) -> f64 {
     let (_directory, db) = fresh();
     let began = Instant::now();
-    let mut held = None;
+    let mut job = None;
     let pairs = (operations / 2).max(1);
     for _ in 0..jobs / pairs {
         if operations == 1 {
@@ -17,14 +17,14 @@ pub fn jobs_per_second(jobs: u32, operations: u32) -> f64 {
             put_in(&db);
             commit(&db);
             begin(&db);
-            held = turn(&db, held);
+            job = turn(&db, job);
             commit(&db);
             continue;
         }
         begin(&db);
         for _ in 0..pairs {
             put_in(&db);
-            held = turn(&db, held);
+            job = turn(&db, job);
         }
         commit(&db);
     }
@@ -64,8 +64,8 @@ pub fn put_in(db: &Connection) {
     note(db, "enqueued", db.last_insert_rowid());
 }
 
-pub fn turn(db: &Connection, held: Option<i64>) -> Option<i64> {
-    if let Some(id) = held {
+pub fn turn(db: &Connection, job: Option<i64>) -> Option<i64> {
+    if let Some(id) = job {
         db.prepare_cached("UPDATE jobs SET state = 'done' WHERE id = ?1")
             .unwrap()
             .execute([id])

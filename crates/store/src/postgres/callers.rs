@@ -1,4 +1,4 @@
-//! What is known of callers between their calls.
+//! State of callers between their calls.
 
 use crate::caller::{CallerRecord, SESSIONS_MAX};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use super::Postgres;
 use super::pipeline::values;
 
 impl Postgres {
-    /// False where somebody else has written since it was read.
+    /// Writes the state of a caller; false if it changed since it was read.
     pub(super) async fn write_caller(&self, caller: &CallerRecord) -> Result<bool, Error> {
         let (token, session) = (clean(&caller.token), clean(&caller.session));
         let body = serde_json::to_string(&caller.state)?;
@@ -39,10 +39,10 @@ impl Postgres {
         session: &str,
     ) -> Result<Option<CallerRecord>, Error> {
         let sql = "SELECT version, body FROM callers WHERE token = $1 AND session = $2";
-        let found = self
+        let rows = self
             .read(sql, values![clean(token), clean(session)])
             .await?;
-        let Some(row) = found.first() else {
+        let Some(row) = rows.first() else {
             return Ok(None);
         };
         Ok(Some(CallerRecord {

@@ -1,7 +1,7 @@
-//! Wake-ups between connections, without a notification for each commit: that would cost two
-//! thirds of the throughput. Whoever waits arms a row for its queue and looks once more; whoever
-//! commits work looks at the row after the commit and, where it is armed, disarms it and sends
-//! one notification. So only the edge from quiet to busy costs anything.
+//! Wake-ups between connections, without a notification for each commit, which would cost two
+//! thirds of the throughput. A waiter arms a row for its queue and looks once more. A writer checks
+//! the row after its commit; if it is armed, the writer disarms it and sends one notification. So
+//! only the change from quiet to busy costs anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use super::pipeline::{Pipeline, values};
 #[derive(Debug)]
 pub(super) struct ChannelNotifier {
     config: Config,
-    /// One for each schema: notifications know only databases.
+    /// Channel name, one per schema: notifications reach the whole database.
     channel: String,
     notifier: Arc<Notifier>,
-    /// Begun by the first who waits; a program that never waits needs no such connection.
+    /// Started by the first waiter; a program that never waits needs no such connection.
     listener: OnceCell<Listener>,
 }
 
@@ -48,7 +48,7 @@ impl ChannelNotifier {
         }
     }
 
-    /// For whoever waits, before its last look.
+    /// Arms the rows of these queues; a waiter does this before its last look.
     pub(super) fn arm(queues: &[String]) -> Pipeline {
         let mut queues: Vec<String> = queues.iter().map(|queue| clean(queue)).collect();
         queues.sort_unstable();
@@ -62,7 +62,7 @@ impl ChannelNotifier {
         steps
     }
 
-    /// For whoever has made work ready, after the commit.
+    /// Notifies the waiters of these queues; a writer does this after its commit.
     pub(super) fn fire(&self, queues: &[String]) -> Pipeline {
         let mut steps = Pipeline::default();
         if !queues.is_empty() {
@@ -75,7 +75,7 @@ impl ChannelNotifier {
         steps
     }
 
-    /// Where it is not known which queue.
+    /// Notifies all waiters, for callers that do not know the queue.
     pub(super) fn fire_all(&self) -> Pipeline {
         let mut steps = Pipeline::default();
         steps.push(
@@ -87,8 +87,8 @@ impl ChannelNotifier {
         steps
     }
 
-    /// Listens from now on. Where that fails, the slow poll under every wait is all there is, and
-    /// the next who waits tries again.
+    /// Starts to listen. If that fails, only the fallback poll remains, and the next waiter tries
+    /// again.
     pub(super) async fn listen(&self) -> Result<(), Error> {
         let begin = || async {
             let first = connect(&self.config, &self.channel, &self.notifier).await?;
@@ -100,7 +100,7 @@ impl ChannelNotifier {
                     if let Some(connection) = listening.take() {
                         connection.ended().await;
                     }
-                    // Notifications may have been missed meanwhile: everybody looks again.
+                    // Notifications may have been missed without a connection, so all waiters look.
                     notifier.nudge();
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     listening = connect(&config, &channel, &notifier).await.ok();
@@ -115,7 +115,7 @@ impl ChannelNotifier {
     }
 }
 
-/// A connection that listens. Ended when it is dropped, or when the server ends it.
+/// A connection that listens. It ends when it is dropped, or when the server closes it.
 struct Listening {
     client: tokio_postgres::Client,
     driver: tokio::task::JoinHandle<()>,
@@ -123,7 +123,7 @@ struct Listening {
 
 impl Listening {
     async fn ended(mut self) {
-        // Whatever the reason, it has ended.
+        // The reason does not matter: the caller connects again.
         let _ = (&mut self.driver).await;
     }
 }
@@ -145,8 +145,8 @@ async fn connect(
         while let Some(Ok(message)) =
             std::future::poll_fn(|context| connection.poll_message(context)).await
         {
-            if let AsyncMessage::Notification(rung) = message {
-                notifier.wake([&rung.payload().to_owned()]);
+            if let AsyncMessage::Notification(notification) = message {
+                notifier.wake([&notification.payload().to_owned()]);
             }
         }
     });

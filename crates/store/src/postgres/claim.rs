@@ -1,5 +1,5 @@
-//! Which job goes to whom. Walks the indexes of live jobs from their top; a job that somebody
-//! else is just taking is skipped, so claims never wait for each other.
+//! Claims jobs. Every query walks an index of live jobs from its top and skips jobs that another
+//! claim has locked, so claims never wait for each other.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,29 +16,29 @@ use super::Postgres;
 use super::channel_notifier::ChannelNotifier;
 use super::pipeline::{OpenTransaction, Pipeline, StepIndex, Value, values};
 
-/// How many jobs one claim brings back from waiting or from a lost lease.
+/// Maximum number of due or lapsed jobs that one claim makes ready.
 const PROMOTED_MAX: i64 = 256;
-/// How many jobs one claim takes.
+/// Maximum number of jobs per claim.
 const CLAIMED_MAX: u32 = 1000;
-/// The number of the first value that a claim leaves to others.
+/// Number of the first SQL parameter that a claim does not use itself.
 pub(super) const MORE: usize = 12;
 
-/// How late a busy queue may notice that a waiting job is due, or a lease has run out. A queue
-/// that seems empty always looks.
+/// Interval at which a busy queue checks for due jobs and lapsed leases. A queue that seems empty
+/// always checks.
 const PROMOTED_EVERY: Duration = Duration::from_millis(50);
 
-/// How soon a waiting caller looks again for a job that depends on others: the end of a dependency
-/// wakes no one.
+/// Poll interval while a ready job waits for its dependencies: the end of a dependency sends no
+/// wake-up.
 const DEPENDENCY_POLL: Duration = Duration::from_secs(1);
 
-/// When this process last brought back what was due, for each queue.
+/// Time of this process's last check for due jobs, per queue.
 #[derive(Debug, Default)]
 pub(super) struct Promoted {
     last: Mutex<HashMap<String, Instant>>,
 }
 
 impl Promoted {
-    /// Those of the queues whose turn it is.
+    /// Returns the queues that must be checked now, and records the check.
     pub(super) fn due(&self, queues: &[String]) -> Vec<String> {
         let now = Instant::now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,16 +59,16 @@ impl Promoted {
     }
 }
 
-/// Not paused: a line has its queue, the agent that would do the job and its provider; $9 are the
-/// names of the worker itself.
+/// Condition that a line is not paused. A line has its queue, the agent for its jobs and the
+/// agent's provider; $9 are the names of the worker itself.
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM pauses
     WHERE (until IS NULL OR until > clock_ms())
         AND ((scope = 'queue' AND pauses.name = line.queue)
             OR (scope = 'agent' AND (pauses.name = line.name OR pauses.name = ANY ($9::text[])))
             OR (scope = 'provider' AND pauses.name = line.provider)))";
 
-/// The job needs no label but these ($7), is among those that the worker has not passed over ($8), and
-/// depends on nothing that is not done.
+/// Condition for a claimable job: it needs only these labels ($7), the worker has not rejected it
+/// ($8), and its dependencies are done.
 const CLAIMABLE: &str = "state = 'ready'
     AND (jobs.needs IS NULL OR $7::text[] IS NULL OR jobs.needs <@ $7::text[])
     AND jobs.id <> ALL ($8::bigint[])
@@ -76,18 +76,18 @@ const CLAIMABLE: &str = "state = 'ready'
         WHERE NOT EXISTS (SELECT 1 FROM jobs AS other
             WHERE other.key = one.key AND other.state = 'done')))";
 
-/// The number of jobs that the limit of a provider leaves, as many as are asked for ($6) where there
-/// is none. It holds where [`in_turn`] was said before.
+/// Number of jobs that a provider may still get; the requested number ($6) without a limit. Correct
+/// only after [`in_turn`] in the same transaction.
 const ROOM: &str = "coalesce((SELECT most FROM provider_limits WHERE provider = ranked.provider)
         - (SELECT count(*) FROM jobs AS own WHERE own.state = 'leased'
             AND own.provider = ranked.provider AND own.lease_until > clock_ms()),
     $6)";
 
-/// Claims for a provider with a limit wait until those before have committed, and so count what they
-/// took. It goes before [`take`] in a transaction, and waits for nobody who waits for us: they only
-/// take jobs that nobody else is just taking, and then commit. Several providers are locked in the
-/// order of their names.
-pub(super) fn in_turn(steps: &mut Pipeline, request: &ClaimRequest) {
+/// Serialises claims for a limited provider, so that each counts the jobs of the claims before it,
+/// and exclusive claims of one worker. It goes before [`take`] in a transaction. It cannot
+/// deadlock: a claim that holds these locks only takes unlocked jobs and then commits, and several
+/// providers are locked in the order of their names.
+pub(super) fn serialise_claims(steps: &mut Pipeline, request: &ClaimRequest) {
     let providers = request.providers();
     if !providers.is_empty() {
         steps.push(
@@ -105,19 +105,19 @@ pub(super) fn in_turn(steps: &mut Pipeline, request: &ClaimRequest) {
     }
 }
 
-/// Whether a claim must come after others of its kind, in a transaction with [`in_turn`].
-pub(super) fn takes_turns(request: &ClaimRequest) -> bool {
+/// Returns whether a claim must be serialised with [`in_turn`] in a transaction.
+pub(super) fn must_serialise(request: &ClaimRequest) -> bool {
     !request.exclusive.is_empty() || request.queues.iter().any(|one| one.provider.is_some())
 }
 
-/// The holder ($11) has nothing of the queues ($12) that it may have one claim of. It holds where
-/// [`in_turn`] was said before: claims of one holder come one after the other.
+/// Condition that the worker ($11) holds no job of its exclusive queues ($12). Correct only after
+/// [`in_turn`], which serialises the claims of one worker.
 const HAS_NONE: &str = "AND NOT EXISTS (SELECT 1 FROM jobs AS own
     WHERE own.state = 'leased' AND own.holder = $11 AND own.queue = ANY ($12::text[]))";
 
-/// The top of each line ($1 its queue, $2 whom its jobs are assigned to, $3 the agent that would do
-/// them, $4 the agent's provider), then the top of them all.
-/// `first` is a condition that is looked at before any job is.
+/// Returns the query for the top jobs of each line ($1 its queue, $2 the agent its jobs are
+/// assigned to, $3 the agent that would do them, $4 the agent's provider), then the top jobs of all
+/// lines. `first` is a condition that is evaluated before any job.
 fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
     const LINES: &str = "unnest($1::text[], $2::text[], $3::text[], $4::text[])
         AS line (queue, agent, name, provider)";
@@ -126,7 +126,7 @@ fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
         Some(ClaimTarget::Ticket(_)) => Some("ticket = $5"),
         None => None,
     };
-    let found = match only {
+    let candidates = match only {
         Some(only) => format!(
             "SELECT top.id, top.priority, line.provider FROM (SELECT id, priority, queue, agent
                 FROM jobs WHERE {CLAIMABLE} AND {only}
@@ -143,14 +143,14 @@ fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
             WHERE {OPEN} AND $5::text IS NULL {first}"
         ),
     };
-    // A look that takes nothing keeps to no limit.
+    // A look that takes nothing ignores provider limits.
     if request.providers().is_empty() || lock.is_empty() {
-        return format!("{found} ORDER BY priority DESC, id LIMIT $6");
+        return format!("{candidates} ORDER BY priority DESC, id LIMIT $6");
     }
     format!(
         "SELECT id, priority, provider FROM (SELECT id, priority, provider,
                 row_number() OVER (PARTITION BY provider ORDER BY priority DESC, id) AS place
-            FROM ({found}) AS found) AS ranked
+            FROM ({candidates}) AS found) AS ranked
         WHERE provider IS NULL OR place <= {ROOM}
         ORDER BY priority DESC, id LIMIT $6"
     )
@@ -158,7 +158,7 @@ fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
 
 fn values_of(request: &ClaimRequest, limit: u32) -> Vec<Value> {
     let lines = request.lines();
-    let column = |of: fn(&ClaimLine) -> String| lines.iter().map(of).collect::<Vec<String>>();
+    let column = |value: fn(&ClaimLine) -> String| lines.iter().map(value).collect::<Vec<String>>();
     let providers: Vec<Option<String>> = lines.iter().map(|line| line.provider.clone()).collect();
     let labels = request.labels.as_ref();
     let labels = labels.map(|labels| labels.iter().map(|label| clean(label)).collect::<Vec<_>>());
@@ -177,7 +177,7 @@ fn values_of(request: &ClaimRequest, limit: u32) -> Vec<Value> {
     ]
 }
 
-/// The job or the ticket that it is all about, if there is one.
+/// Returns the id of the job or ticket that the claim is limited to.
 fn only_of(request: &ClaimRequest) -> Option<String> {
     request.only.as_ref().map(|only| match only {
         ClaimTarget::Ticket(ticket) => ticket.to_string(),
@@ -185,7 +185,7 @@ fn only_of(request: &ClaimRequest) -> Option<String> {
     })
 }
 
-/// Takes jobs that are ready. Values are numbered from 1 to 11.
+/// Returns the SQL that leases ready jobs. It uses the parameters 1 to 11.
 fn taking(request: &ClaimRequest, first: &str) -> String {
     let picked = picked(request, first, "FOR UPDATE SKIP LOCKED");
     format!(
@@ -198,7 +198,8 @@ fn taking(request: &ClaimRequest, first: &str) -> String {
     )
 }
 
-/// A line in the log for each job that no ticket follows, in one insert with those of `others`.
+/// Returns the SQL that logs each claimed job without a ticket, in one insert with the rows of
+/// `others`.
 fn logging(others: &str) -> String {
     format!(
         "logged AS (INSERT INTO events (ticket, at, name, by, body)
@@ -234,12 +235,14 @@ pub(super) fn take(steps: &mut Pipeline, request: &ClaimRequest) -> StepIndex {
     steps.push(sql, values)
 }
 
-/// The same in one statement with what `ends` does before it: its common tables are `ended`, whose
-/// lines are `lines`, and `checked`, of one row; its values are numbered from [`MORE`].
+/// Claims jobs in one statement with `ends`, which runs first. The common tables of `ends` are
+/// `ended`, with the log rows `lines`, and `checked`, with one row; its parameters are numbered
+/// from [`MORE`].
 ///
-/// "Before" matters. Looking for a job can leave a lock on one that is not taken, because somebody
-/// took it just then. Whoever takes first and ends later could wait for such a lock while others
-/// wait for its own; whoever waits only while ending, and takes last, cannot.
+/// The order matters. Searching for a job can leave a lock on a job that is not claimed, because
+/// another claim took it just then. A statement that claims first and ends later could wait for
+/// such a lock while others wait for its own locks. One that ends first and claims last waits only
+/// while ending, so it cannot deadlock.
 pub(super) fn end_and_take(
     steps: &mut Pipeline,
     (ends, lines): (&str, &str),
@@ -257,9 +260,9 @@ pub(super) fn end_and_take(
     steps.push(sql, values)
 }
 
-/// Waiting jobs whose time has come; and leased jobs that no ticket follows and whose lease ran
-/// out, which nobody else will bring back.
-pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max: u32) {
+/// Makes due jobs ready, and requeues jobs without a ticket whose lease ran out, because nothing
+/// else would.
+pub(super) fn promote_due(steps: &mut Pipeline, queues: Vec<String>, attempts_max: u32) {
     if queues.is_empty() {
         return;
     }
@@ -272,16 +275,16 @@ pub(super) fn bring_back(steps: &mut Pipeline, queues: Vec<String>, attempts_max
     put_back(steps, Some(queues), attempts_max);
 }
 
-/// Leased jobs that no ticket follows and whose lease ran out, of these queues or of all. A row comes
-/// back for each.
+/// Requeues jobs without a ticket whose lease ran out, in these queues (`None`: in all). Returns a
+/// row for each.
 fn put_back(steps: &mut Pipeline, queues: Option<Vec<String>>, attempts_max: u32) -> StepIndex {
-    let of_queues = match queues {
+    let queue_filter = match queues {
         Some(_) => "queue = ANY ($1::text[])",
         None => "$1::text[] IS NULL",
     };
     let sql = format!(
         "WITH lapsed AS MATERIALIZED (SELECT id, holder FROM jobs
-            WHERE state = 'leased' AND NOT tracked AND {of_queues} AND lease_until <= clock_ms()
+            WHERE state = 'leased' AND NOT tracked AND {queue_filter} AND lease_until <= clock_ms()
             LIMIT $2 FOR UPDATE SKIP LOCKED),
         back AS (UPDATE jobs SET attempts = attempts + 1, holder = NULL, lease_until = NULL,
                 state = CASE WHEN attempts + 1 > $3 THEN 'dead' ELSE 'ready' END,
@@ -301,7 +304,7 @@ fn put_back(steps: &mut Pipeline, queues: Option<Vec<String>>, attempts_max: u32
     steps.push(sql, values)
 }
 
-/// The chosen one, should there be more that are due than one claim promotes.
+/// Promotes the target of the claim, in case more jobs are due than one claim promotes.
 fn promote_target(steps: &mut Pipeline, request: &ClaimRequest) {
     let sql = match &request.only {
         None => return,
@@ -317,9 +320,9 @@ fn promote_target(steps: &mut Pipeline, request: &ClaimRequest) {
     steps.push(sql, values![only_of(request)]);
 }
 
-pub(super) fn taken(found: &[Row]) -> Result<Vec<Leased>, Error> {
+pub(super) fn taken(rows: &[Row]) -> Result<Vec<Leased>, Error> {
     let is_job = |row: &&Row| row.get::<_, Option<i64>>(0).is_some();
-    found.iter().filter(is_job).map(leased).collect()
+    rows.iter().filter(is_job).map(leased).collect()
 }
 
 fn leased(row: &Row) -> Result<Leased, Error> {
@@ -340,11 +343,11 @@ fn leased(row: &Row) -> Result<Leased, Error> {
     })
 }
 
-/// What somebody who waits has to know.
+/// Whether a waiting caller should claim now.
 #[derive(Debug)]
 pub(super) enum PgJobReadiness {
     Ready,
-    /// Nothing yet, and when time alone will bring something.
+    /// No job yet; `due_in` is the time until a job becomes ready by itself.
     Nothing {
         due_in: Option<Duration>,
     },
@@ -361,16 +364,16 @@ impl Postgres {
         Ok(self.take_the_rest(request, claimed).await)
     }
 
-    /// The queues seem empty: now all that is due is brought back, whenever that was done last.
-    /// What goes wrong here must not hide what has been written; the next call will show it.
+    /// Claims again after making all due jobs ready, because the queues seem empty. An error here
+    /// must not hide the jobs that are already claimed; the next call will show it.
     pub(super) async fn take_the_rest(
         &self,
         request: &ClaimRequest,
         mut claimed: Vec<Leased>,
     ) -> Vec<Leased> {
-        let had = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
+        let claimed_count = u32::try_from(claimed.len()).unwrap_or(u32::MAX);
         let rest = ClaimRequest {
-            limit: request.limit.saturating_sub(had),
+            limit: request.limit.saturating_sub(claimed_count),
             ..request.clone()
         };
         let more = self.take_from(&rest, request.queue_names()).await;
@@ -378,7 +381,8 @@ impl Postgres {
         claimed
     }
 
-    /// Each statement is a transaction of its own: none rests on another, but for a provider's turn.
+    /// Makes jobs of the `due` queues ready and claims. Each statement is its own transaction,
+    /// except for claims that must be serialised.
     async fn take_from(
         &self,
         request: &ClaimRequest,
@@ -386,20 +390,20 @@ impl Postgres {
     ) -> Result<Vec<Leased>, Error> {
         let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
-        bring_back(&mut steps, due, self.settings.attempts_max);
+        promote_due(&mut steps, due, self.settings.attempts_max);
         promote_target(&mut steps, request);
-        let place = if takes_turns(request) {
+        let step = if must_serialise(request) {
             steps.push("BEGIN", Vec::new());
-            in_turn(&mut steps, request);
-            let place = take(&mut steps, request);
+            serialise_claims(&mut steps, request);
+            let step = take(&mut steps, request);
             steps.push("COMMIT", Vec::new());
-            place
+            step
         } else {
             take(&mut steps, request)
         };
         let answers = session.run(steps).await?;
-        answers.all_well(true)?;
-        taken(answers.rows(place)?)
+        answers.check_all(true)?;
+        taken(answers.rows(step)?)
     }
 
     pub(super) async fn expire_leases(&self, most: u32) -> Result<Expired, Error> {
@@ -414,13 +418,13 @@ impl Postgres {
             values![i64::from(most)],
         );
         let answers = session.run(steps).await?;
-        answers.all_well(true)?;
+        answers.check_all(true)?;
         let requeued = nat(count(answers.rows(back)?.len()));
         if requeued > 0 {
             session
                 .run(self.channel.fire_all())
                 .await?
-                .all_well(false)?;
+                .check_all(false)?;
             self.notifier.nudge();
         }
         Ok(Expired {
@@ -429,12 +433,12 @@ impl Postgres {
         })
     }
 
-    pub(super) async fn give_back(&self, job: JobId, fence: u64) -> Result<(), Error> {
+    pub(super) async fn release_job(&self, job: JobId, fence: u64) -> Result<(), Error> {
         let sql = "UPDATE jobs SET state = 'ready', holder = NULL, lease_until = NULL,
                 provider = NULL
             WHERE id = $1 AND fence = $2 AND state = 'leased' RETURNING queue";
-        let found = self.change(sql, values![job.0, rows::int(fence)]).await?;
-        let Some(row) = found.first() else {
+        let rows = self.change(sql, values![job.0, rows::int(fence)]).await?;
+        let Some(row) = rows.first() else {
             return Err(self.stale_fence(job, fence).await?);
         };
         let ready: Vec<String> = vec![row.get(0)];
@@ -442,12 +446,12 @@ impl Postgres {
         session
             .run(self.channel.fire(&ready))
             .await?
-            .all_well(false)?;
+            .check_all(false)?;
         self.notifier.wake(&ready);
         Ok(())
     }
 
-    /// Arms the notification and then looks: what is committed after the look finds it armed.
+    /// Arms the notification and then looks, so that a later commit finds it armed.
     pub(super) async fn look(&self, request: &ClaimRequest) -> Result<PgJobReadiness, Error> {
         let queues = request.queue_names();
         let mut session = OpenTransaction::new(&self.pool).await?;
@@ -465,7 +469,7 @@ impl Postgres {
             values![queues, rows::lease_end(0, DEPENDENCY_POLL)],
         );
         let answers = session.run(steps).await?;
-        answers.all_well(false)?;
+        answers.check_all(false)?;
         let due: Option<i64> = answers.rows(due)?.first().and_then(|row| row.get(0));
         if !answers.rows(ready)?.is_empty() || due.is_some_and(|ms| ms <= 0) {
             return Ok(PgJobReadiness::Ready);

@@ -1,8 +1,7 @@
-//! A decision, written whole. READ COMMITTED is enough: every row that the decision rests on is
-//! locked when it is looked at (the ticket by its compare-and-swap, other tickets FOR SHARE, the
-//! job FOR UPDATE, the key by its unique index), and locks are held until the end. Tickets are
-//! locked in the order of their ids and before jobs, so that two decisions never wait for each
-//! other.
+//! Writes a decision in one transaction. READ COMMITTED is enough: every row that the decision
+//! depends on is locked when it is read (the ticket by its compare-and-swap, other tickets FOR
+//! SHARE, the job FOR UPDATE, the key by its unique index), and locks last until the end. Tickets
+//! are locked in the order of their ids and before jobs, so that two decisions cannot deadlock.
 
 use flow::TicketId;
 
@@ -19,7 +18,7 @@ use super::log;
 use super::pipeline::{Answers, OpenTransaction, Pipeline, StepIndex, values};
 use super::tickets;
 
-/// Where the answers will be that decide.
+/// Steps whose answers decide whether the change is committed.
 struct Guards {
     key: Option<(StepIndex, StepIndex)>,
     reads: Vec<(StepIndex, String, i64)>,
@@ -38,7 +37,7 @@ impl Postgres {
         let answers = session.begin(steps).await?;
         match judge(change, &guards, &answers) {
             Ok(done @ CommitOutcome::Written { .. }) => {
-                answers.all_well(false)?;
+                answers.check_all(false)?;
                 let ready = made_ready(change);
                 session.commit(self.channel.fire(&ready)).await?;
                 self.upkeep.jobs_ended(change.turns.len(), &self.pool);
@@ -54,8 +53,8 @@ impl Postgres {
     }
 }
 
-/// Puts the whole decision into the pipeline. Guards come first, but nothing waits for them: what
-/// follows a guard that does not hold is taken back with it.
+/// Puts the whole decision into the pipeline. Guards come first, but nothing waits for their
+/// answers: if one fails, the writes after it are rolled back too.
 fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     steps.push("BEGIN", Vec::new());
     let id = &change.ticket.id;
@@ -64,9 +63,9 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
         None => None,
     };
     let (before, after): (Vec<_>, Vec<_>) = change.reads.iter().partition(|(read, _)| read < id);
-    let mut reads: Vec<_> = before.into_iter().map(|one| lock(steps, one)).collect();
+    let mut reads: Vec<_> = before.into_iter().map(|read| lock(steps, read)).collect();
     let ticket = tickets::put(steps, change);
-    reads.extend(after.into_iter().map(|one| lock(steps, one)));
+    reads.extend(after.into_iter().map(|read| lock(steps, read)));
     let lease = change.lease.map(|check| (hold(steps, id, check), check));
     tickets::put_projections(steps, change);
     log::put_policy(steps, &change.policy_id, &change.policy_body);
@@ -77,7 +76,7 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     jobs::add(steps, &change.new_jobs);
     tickets::put_artefacts(steps, &change.artefacts);
     let claimed = change.then.as_ref().map(|request| {
-        claim::in_turn(steps, request);
+        claim::serialise_claims(steps, request);
         claim::take(steps, request)
     });
     Ok(Guards {
@@ -92,11 +91,11 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
 }
 
 fn lock(steps: &mut Pipeline, (id, version): &(String, i64)) -> (StepIndex, String, i64) {
-    let place = steps.push(
+    let step = steps.push(
         "SELECT version FROM tickets WHERE id = $1 FOR SHARE",
         values![id.clone()],
     );
-    (place, id.clone(), *version)
+    (step, id.clone(), *version)
 }
 
 fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> StepIndex {
@@ -107,35 +106,32 @@ fn hold(steps: &mut Pipeline, ticket: &str, check: LeaseCheck) -> StepIndex {
     )
 }
 
-/// The same order of refusals as on the other database.
+/// Evaluates the guards, in the same order as the `SQLite` store.
 fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<CommitOutcome, Error> {
-    if let (Some((inserted, found)), Some(asked)) = (guards.key, &change.remember)
+    if let (Some((inserted, existing)), Some(request)) = (guards.key, &change.remember)
         && answers.rows(inserted)?.is_empty()
     {
-        let first = log::remembered(&asked.key, answers.rows(found)?)?;
+        let first = log::remembered(&request.key, answers.rows(existing)?)?;
         return match first {
-            Some(first) if first.payload_hash == asked.payload_hash => {
+            Some(first) if first.payload_hash == request.payload_hash => {
                 Ok(CommitOutcome::Again(first.answer))
             }
             Some(_) => Err(Error::KeyReused {
-                key: asked.key.clone(),
+                key: request.key.clone(),
             }),
             None => Err(Error::Conflict {
-                what: format!("the answer to {:?}", asked.key),
+                what: format!("the answer to {:?}", request.key),
             }),
         };
     }
-    for (place, id, seen) in &guards.reads {
-        let version = answers
-            .rows(*place)?
-            .first()
-            .map(|row| row.get::<_, i64>(0));
-        if version != Some(*seen) {
+    for (step, id, expected) in &guards.reads {
+        let version = answers.rows(*step)?.first().map(|row| row.get::<_, i64>(0));
+        if version != Some(*expected) {
             return Err(Error::ticket_changed(id));
         }
     }
-    if let Some((place, check)) = guards.lease {
-        assert_lease(&change.ticket.id, check, answers.rows(place)?)?;
+    if let Some((step, check)) = guards.lease {
+        assert_lease(&change.ticket.id, check, answers.rows(step)?)?;
     }
     let Some(row) = answers.rows(guards.ticket)?.first() else {
         return Err(match (change.was, TicketId::new(&change.ticket.id)) {
@@ -143,14 +139,14 @@ fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<CommitO
             (None, Err(_)) | (Some(_), _) => Error::ticket_changed(&change.ticket.id),
         });
     };
-    for (place, serial) in &guards.turns {
-        if answers.rows(*place)?.is_empty() {
+    for (step, serial) in &guards.turns {
+        if answers.rows(*step)?.is_empty() {
             return Err(Error::no_such_job(&change.ticket.id, *serial));
         }
     }
     jobs::assert_room(&guards.room, answers)?;
     let claimed: Vec<Leased> = match guards.claimed {
-        Some(place) => claim::taken(answers.rows(place)?)?,
+        Some(step) => claim::taken(answers.rows(step)?)?,
         None => Vec::new(),
     };
     Ok(CommitOutcome::Written {
@@ -162,13 +158,13 @@ fn judge(change: &Encoded, guards: &Guards, answers: &Answers) -> Result<CommitO
 fn assert_lease(
     ticket: &str,
     check: LeaseCheck,
-    found: &[tokio_postgres::Row],
+    rows: &[tokio_postgres::Row],
 ) -> Result<(), Error> {
     let name = format!("{ticket}#{}", check.serial);
-    let row = found.first();
+    let row = rows.first();
     let fence = row.map_or(0, |row| row.get::<_, i64>(1));
-    let held = row.is_some_and(|row| row.get::<_, &str>(0) == "leased");
-    if !held || fence != int(check.fence) {
+    let leased = row.is_some_and(|row| row.get::<_, &str>(0) == "leased");
+    if !leased || fence != int(check.fence) {
         return Err(Error::StaleFence {
             job: name,
             given: check.fence,
@@ -184,7 +180,7 @@ fn assert_lease(
     Ok(())
 }
 
-/// Queues in which somebody may find work now, or learn when it is due.
+/// Returns the queues in which a job became ready, or will become due.
 fn made_ready(change: &Encoded) -> Vec<String> {
     let mut queues: Vec<String> = change
         .new_jobs
@@ -196,7 +192,7 @@ fn made_ready(change: &Encoded) -> Vec<String> {
         .iter()
         .any(|turn| matches!(turn, JobUpdate::Retry { .. }))
     {
-        // A ticket's jobs come back to one of the loop's own queues.
+        // A retried job of a ticket goes back to one of the built-in queues.
         queues.extend(flow::Queue::OF_LOOP.map(String::from));
     }
     queues.push(LOG.to_owned());

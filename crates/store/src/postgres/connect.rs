@@ -1,4 +1,4 @@
-//! Reaches a `PostgreSQL`: the pool, the schema, and a clear word where it cannot be used.
+//! Connects to `PostgreSQL`: the pool, migrations, and clear errors if it cannot be used.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::settings::Settings;
 
 use super::errors::{failed, no_connection};
 
-/// `xid8`, which the event log's order rests on, came with it.
+/// Minimum server version: `xid8`, which the order of the event log needs, exists since 13.
 const SERVER_MIN: i32 = 130_000;
 
-/// Of a server that should answer.
+/// Maximum silence of a server that should answer.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-/// In order; the schema's version is how many of them have been applied.
+/// Migrations in order; the schema version is the number of applied ones.
 const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/postgres/0001_first.sql"),
     include_str!("../../migrations/postgres/0002_tokens.sql"),
@@ -31,32 +31,32 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/postgres/0009_statements.sql"),
 ];
 
-/// Every statement of ours walks an index, goes from row to row by their keys, and is prepared once.
-/// So it is planned once, not at each call, which took longer than the work; and the plan is no scan
-/// and no hash of a whole table because that was small when it was made. A bitmap would not mark the
-/// dead entries of an index that it passes, which a queue has many of. No transaction of a stopped
-/// program holds its locks for ever.
+/// Session settings. Every statement walks an index and joins by keys, and is prepared once. The
+/// generic plan avoids planning at each call, which took longer than the work. Without sequential
+/// scans, hash and merge joins, a plan made while a table was small stays good when it grows. A
+/// bitmap scan would not mark the dead index entries that it passes, and a queue has many. The idle
+/// timeout ends the locks of a stopped program.
 const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
     -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off \
     -c idle_in_transaction_session_timeout=60000";
 
 pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
     let mut config = Config::from_str(url)
-        .map_err(|error| Error::Other(format!("this is no PostgreSQL URL: {error}")))?;
+        .map_err(|error| Error::Other(format!("this is not a PostgreSQL URL: {error}")))?;
     if config.get_ssl_mode() == SslMode::Require {
         return Err(Error::Other(
-            "sslmode=require asks for TLS, which this build does not speak; use a local socket, a tunnel, or sslmode=disable"
+            "sslmode=require needs TLS, which this build does not support; use a local socket, a tunnel, or sslmode=disable"
                 .to_owned(),
         ));
     }
-    let given = config.get_options().unwrap_or_default();
+    let url_options = config.get_options().unwrap_or_default();
     let lock_ms = settings.busy_timeout.as_millis();
-    config.options(format!("{given} {SESSION} -c lock_timeout={lock_ms}").trim());
+    config.options(format!("{url_options} {SESSION} -c lock_timeout={lock_ms}").trim());
     config.application_name("countersign");
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(settings.connect_timeout);
     }
-    // A link that is cut says nothing: what was sent and never answered ends after this time.
+    // A cut network link sends no error, so a request without an answer ends after this time.
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(SILENCE_MAX);
     }
@@ -64,7 +64,7 @@ pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// `host:port/database`, without user or password.
+/// Returns `host:port/database`, without user or password.
 pub(super) fn name(config: &Config) -> String {
     let host = config.get_hosts().first().map(|host| match host {
         Host::Tcp(name) => name.clone(),
@@ -86,21 +86,21 @@ pub(super) fn pool(config: &Config, settings: &Settings, most: usize) -> Result<
         .create_timeout(Some(settings.connect_timeout))
         .runtime(Runtime::Tokio1)
         .build()
-        .map_err(|error| Error::Other(format!("no pool of connections: {error}")))
+        .map_err(|error| Error::Other(format!("could not create the connection pool: {error}")))
 }
 
-/// Brings the schema up to date, of several programs that start together one does it; says which
-/// schema that is.
+/// Brings the schema up to date and returns its name. If several programs start at the same time,
+/// an advisory lock lets one of them do it.
 pub(super) async fn migrate(pool: &Pool) -> Result<String, Error> {
     let mut client = pool.get().await.map_err(no_connection)?;
     let tx = client.transaction().await.map_err(|e| failed(&e))?;
-    let schema = suits(&tx).await?;
+    let schema = check_server(&tx).await?;
     apply(&tx).await?;
     tx.commit().await.map_err(|e| failed(&e))?;
     Ok(schema)
 }
 
-async fn suits(tx: &Transaction<'_>) -> Result<String, Error> {
+async fn check_server(tx: &Transaction<'_>) -> Result<String, Error> {
     let row = tx
         .query_one(
             "SELECT current_setting('server_version_num')::integer, current_schema()::text",

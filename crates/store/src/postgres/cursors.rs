@@ -1,4 +1,4 @@
-//! How far readers of the log have come.
+//! Leased cursors of the readers of the event log. The table is called `bookmarks`.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Postgres {
             clean(holder),
             lease_end(0, lease),
         ];
-        let taken = self.change(sql, values).await?;
-        Ok(taken.first().map(|row| Cursor {
+        let rows = self.change(sql, values).await?;
+        Ok(rows.first().map(|row| Cursor {
             transaction: nat(row.get(0)),
             sequence: nat(row.get(1)),
         }))

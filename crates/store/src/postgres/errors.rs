@@ -1,29 +1,29 @@
-//! What `PostgreSQL` says, in the store's words.
+//! Maps errors of `PostgreSQL` to errors of the store.
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
 use crate::error::Error;
 
-/// The SQLSTATE of our own `assert_all`.
+/// SQLSTATE that our SQL function `assert_all` raises.
 pub(super) const NOT_ALL: &str = "CS001";
 
 pub(super) fn is_not_all(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| code.code() == NOT_ALL)
 }
 
-/// The text that a person can use: the server's, where it spoke.
+/// Returns the message for a person: the server's own message if there is one.
 fn text(error: &tokio_postgres::Error) -> String {
     use std::error::Error as _;
     let source = error.source().map(ToString::to_string);
     error
         .as_db_error()
-        .map(|said| said.message().to_owned())
+        .map(|db_error| db_error.message().to_owned())
         .or(source)
         .unwrap_or_else(|| error.to_string())
 }
 
-/// A read, or a write that cannot have been committed.
+/// Maps the error of a read, or of a write that cannot have been committed.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Error {
     let text = text(error);
     let Some(code) = error.code() else {
@@ -46,7 +46,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Error {
     }
 }
 
-/// A statement that commits: when the answer is lost, so is the knowledge of what happened.
+/// Maps the error of a statement that commits: if its answer is lost, the outcome is unknown.
 pub(super) fn failed_to_commit(error: &tokio_postgres::Error) -> Error {
     match failed(error) {
         Error::Unreachable(text) => Error::OutcomeUnknown(text),

@@ -1,4 +1,4 @@
-//! Jobs that no ticket decides about: ended and prolonged by whoever holds their lease.
+//! Ends jobs without a ticket, and extends leases. Only the holder of the lease may do either.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Postgres {
             .iter()
             .all(|one| matches!(one.outcome, TaskOutcome::Done { .. }));
         let claimed = match then {
-            Some(request) if all_done && due.is_empty() && !claim::takes_turns(request) => {
+            Some(request) if all_done && due.is_empty() && !claim::must_serialise(request) => {
                 self.end_done_and_take(ended, request).await?
             }
             Some(_) | None => self.end_any(ended, then, due).await?,
@@ -40,7 +40,8 @@ impl Postgres {
         }
     }
 
-    /// What a busy worker does all day, in one statement.
+    /// Ends jobs as done and claims the next ones in one statement: the common case of a busy
+    /// worker.
     async fn end_done_and_take(
         &self,
         ended: &[FinishedTask],
@@ -49,16 +50,16 @@ impl Postgres {
         let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         let (ids, fences, results) = done_columns(ended)?;
-        let wanted = count(ids.len());
-        let values = values![ids, fences, results, wanted, "leased"];
+        let ended_count = count(ids.len());
+        let values = values![ids, fences, results, ended_count, "leased"];
         let ends = (done(claim::MORE), DONE_LINES);
-        let place = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, request);
+        let step = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, request);
         let answers = session.run(steps).await?;
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
         }
-        answers.all_well(true)?;
-        claim::taken(answers.rows(place)?)
+        answers.check_all(true)?;
+        claim::taken(answers.rows(step)?)
     }
 
     async fn end_any(
@@ -72,11 +73,11 @@ impl Postgres {
         steps.push("BEGIN", Vec::new());
         end_free(&mut steps, ended)?;
         let claimed = then.map(|request| {
-            claim::bring_back(&mut steps, due, self.settings.attempts_max);
-            claim::in_turn(&mut steps, request);
+            claim::promote_due(&mut steps, due, self.settings.attempts_max);
+            claim::serialise_claims(&mut steps, request);
             claim::take(&mut steps, request)
         });
-        // Sent at once: where an assertion above refused, this takes everything back.
+        // Sent without waiting: if an assertion above failed, COMMIT rolls everything back.
         steps.push("COMMIT", Vec::new());
         let retries = ended
             .iter()
@@ -88,23 +89,23 @@ impl Postgres {
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
         }
-        answers.all_well(true)?;
+        answers.check_all(true)?;
         if retries {
             self.notifier.nudge();
         }
-        claimed.map_or(Ok(Vec::new()), |place| claim::taken(answers.rows(place)?))
+        claimed.map_or(Ok(Vec::new()), |step| claim::taken(answers.rows(step)?))
     }
 
-    /// Which of them was refused, and why.
+    /// Finds out which job was refused, and why.
     async fn stale(&self, ended: &[FinishedTask]) -> Result<Error, Error> {
         let ids: Vec<i64> = ended.iter().map(|one| one.job.0).collect();
         let sql = "SELECT id, state, fence, tracked FROM jobs WHERE id = ANY ($1::bigint[])";
-        let found = self.read(sql, values![ids]).await?;
+        let rows = self.read(sql, values![ids]).await?;
         for one in ended {
-            let row = found.iter().find(|row| row.get::<_, i64>(0) == one.job.0);
+            let row = rows.iter().find(|row| row.get::<_, i64>(0) == one.job.0);
             let current = row.map_or(0, |row| nat(row.get(2)));
-            let held = row.is_some_and(|row| row.get::<_, &str>(1) == "leased");
-            if !held || current != one.fence {
+            let leased = row.is_some_and(|row| row.get::<_, &str>(1) == "leased");
+            if !leased || current != one.fence {
                 return Ok(Error::StaleFence {
                     job: one.job.0.to_string(),
                     given: one.fence,
@@ -112,7 +113,7 @@ impl Postgres {
                 });
             }
             if row.is_some_and(|row| row.get(3)) {
-                return Ok(Error::of_a_ticket(&one.job.0.to_string()));
+                return Ok(Error::belongs_to_ticket(&one.job.0.to_string()));
             }
         }
         Ok(Error::Conflict {
@@ -134,7 +135,7 @@ impl Postgres {
         Ok(!self.change(sql, values).await?.is_empty())
     }
 
-    pub(super) async fn prolong(
+    pub(super) async fn renew_lease(
         &self,
         job: JobId,
         fence: u64,
@@ -142,30 +143,30 @@ impl Postgres {
     ) -> Result<Time, Error> {
         let sql = "UPDATE jobs SET lease_until = clock_ms() + $3
             WHERE id = $1 AND fence = $2 AND state = 'leased' RETURNING lease_until";
-        let found = self
+        let rows = self
             .change(sql, values![job.0, int(fence), rows::lease_end(0, lease)])
             .await?;
-        if let Some(row) = found.first() {
+        if let Some(row) = rows.first() {
             return Ok(time(row.get(0)));
         }
         Err(self.stale_fence(job, fence).await?)
     }
 
-    /// Says which fence the job has by now.
+    /// Builds the error for a stale fence, with the current fence of the job.
     pub(super) async fn stale_fence(&self, job: JobId, fence: u64) -> Result<Error, Error> {
         let sql = "SELECT fence FROM jobs WHERE id = $1";
-        let found = self.read(sql, values![job.0]).await?;
+        let rows = self.read(sql, values![job.0]).await?;
         Ok(Error::StaleFence {
             job: job.0.to_string(),
             given: fence,
-            current: found.first().map_or(0, |row| nat(row.get(0))),
+            current: rows.first().map_or(0, |row| nat(row.get(0))),
         })
     }
 }
 
 type Columns = (Vec<i64>, Vec<i64>, Vec<String>);
 
-/// Ids, fences and results of those that are done.
+/// Returns the ids, fences and results of the jobs that are done.
 fn done_columns(ended: &[FinishedTask]) -> Result<Columns, Error> {
     let mut columns = Columns::default();
     for one in ended {
@@ -178,7 +179,7 @@ fn done_columns(ended: &[FinishedTask]) -> Result<Columns, Error> {
     Ok(columns)
 }
 
-/// One statement for each way to end; each refuses unless every job of its was still held.
+/// Adds one statement per outcome; each fails unless all of its jobs are still leased.
 fn end_free(steps: &mut Pipeline, ended: &[FinishedTask]) -> Result<(), Error> {
     let done_jobs = done_columns(ended)?;
     let mut retry = (Columns::default(), Vec::new(), Vec::new());
@@ -200,7 +201,7 @@ fn end_free(steps: &mut Pipeline, ended: &[FinishedTask]) -> Result<(), Error> {
     }
     if !done_jobs.0.is_empty() {
         let (ids, fences, results) = done_jobs;
-        let wanted = count(ids.len());
+        let expected = count(ids.len());
         let sql = format!(
             "WITH {}, noted AS (INSERT INTO events (ticket, name, by, at, body)
                 SELECT ticket, name, by, (SELECT clock_ms()),
@@ -209,18 +210,18 @@ fn end_free(steps: &mut Pipeline, ended: &[FinishedTask]) -> Result<(), Error> {
             SELECT * FROM checked",
             done(1)
         );
-        steps.push(sql, values![ids, fences, results, wanted, "leased"]);
+        steps.push(sql, values![ids, fences, results, expected, "leased"]);
     }
     if !retry.1.is_empty() {
         let ((ids, fences, errors), times, tries) = retry;
-        let wanted = count(ids.len());
-        let values = values![ids, fences, errors, wanted, "leased", times, tries];
+        let expected = count(ids.len());
+        let values = values![ids, fences, errors, expected, "leased", times, tries];
         steps.push(RETRY, values);
     }
     if !dead.0.is_empty() {
         let (ids, fences, errors) = dead;
-        let wanted = count(ids.len());
-        steps.push(DEAD, values![ids, fences, errors, wanted, "leased"]);
+        let expected = count(ids.len());
+        steps.push(DEAD, values![ids, fences, errors, expected, "leased"]);
     }
     Ok(())
 }
@@ -231,24 +232,25 @@ fn failed(columns: &mut Columns, one: &FinishedTask, error: &str) {
     columns.2.push(rows::clean(error));
 }
 
-/// What the log has of the jobs that [`done`] ended.
+/// Query for the log rows of the jobs that [`done`] ended.
 const DONE_LINES: &str = "SELECT ticket, 'job_done' AS name, coalesce(holder, '') AS by, id, queue,
     kind FROM ended";
 
-/// Ends jobs as done; its five values are numbered from `first`. That the state is a value and the
-/// list has a limit keeps the plan to the jobs' keys: else it walks through every lease there is.
+/// Returns the SQL that ends jobs as done; its five parameters are numbered from `first`. The state
+/// is a parameter and the list has a limit, so that the planner uses the primary key: otherwise it
+/// walks through every lease.
 fn done(first: usize) -> String {
-    let (ids, fences, results, wanted) = (first, first + 1, first + 2, first + 3);
+    let (ids, fences, results, expected) = (first, first + 1, first + 2, first + 3);
     let leased = first + 4;
     format!(
         "ended AS (UPDATE jobs SET state = 'done', result = given.text,
                 ended_at = (SELECT clock_ms()), lease_until = NULL
             FROM (SELECT * FROM unnest(${ids}::bigint[], ${fences}::bigint[], ${results}::text[])
-                LIMIT ${wanted}) AS given (id, fence, text)
+                LIMIT ${expected}) AS given (id, fence, text)
             WHERE jobs.id = given.id AND jobs.fence = given.fence AND state = ${leased}
                 AND NOT tracked
             RETURNING jobs.id, queue, kind, ticket, holder),
-        checked AS (SELECT assert_all(count(*), ${wanted}) FROM ended)"
+        checked AS (SELECT assert_all(count(*), ${expected}) FROM ended)"
     )
 }
 

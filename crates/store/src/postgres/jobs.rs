@@ -1,5 +1,5 @@
-//! Jobs: put into the queue, turned by their tickets, shown. How one is chosen is in `claim`, how
-//! a free one ends in `finish`.
+//! Adds jobs, updates the jobs of tickets, and lists jobs. Claims are in `claim`, the end of jobs
+//! without a ticket is in `finish`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::Postgres;
 use super::pipeline::{self, Answers, OpenTransaction, Pipeline, StepIndex, values};
 use super::tickets::binds;
 
-/// What becomes of a ticket's job. A row comes back where there is such a job.
+/// Updates a job of a ticket. The step returns a row if there is such a job.
 pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &JobUpdate) -> (StepIndex, i64) {
     match turn {
         JobUpdate::Retry {
@@ -53,7 +53,7 @@ pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &JobUpdate) -> (Ste
                 WHERE ticket = $1 AND serial = $2 AND state IN ('leased', 'ready', 'waiting')",
                 values![ticket.to_owned(), *serial, state.word(), why.clone()],
             );
-            // A job that has ended stays as it ended; one that never was is a mistake.
+            // A job that has ended stays as it is; a job that does not exist is an error.
             let place = steps.push(
                 "SELECT id FROM jobs WHERE ticket = $1 AND serial = $2",
                 values![ticket.to_owned(), *serial],
@@ -63,10 +63,10 @@ pub(super) fn turn(steps: &mut Pipeline, ticket: &str, turn: &JobUpdate) -> (Ste
     }
 }
 
-/// A full queue's place, name, how many come in, and how many it may hold.
+/// A limited queue: the step that counts it, its name, the number of new jobs, and its limit.
 type QueueCapacity = (StepIndex, String, u64, u64);
 
-/// Counts each limited queue, under a lock that makes those who count wait for each other.
+/// Counts each limited queue under an advisory lock, so that concurrent counts wait for each other.
 pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<QueueCapacity> {
     let mut limited: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for job in jobs {
@@ -76,27 +76,27 @@ pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<QueueCap
             *limit = most.min(*limit);
         }
     }
-    let mut rooms = Vec::new();
+    let mut capacities = Vec::new();
     for (queue, (new, most)) in limited {
         steps.push(
             "SELECT pg_advisory_xact_lock(hashtext('countersign queue ' || $1))",
             values![queue.to_owned()],
         );
-        let place = steps.push(
+        let step = steps.push(
             "SELECT (SELECT count(*) FROM
                     (SELECT 1 FROM jobs WHERE queue = $1 AND state = 'ready' LIMIT $2) AS r)
                 + (SELECT count(*) FROM
                     (SELECT 1 FROM jobs WHERE queue = $1 AND state = 'waiting' LIMIT $2) AS w)",
             values![queue.to_owned(), int(most)],
         );
-        rooms.push((place, queue.to_owned(), new, most));
+        capacities.push((step, queue.to_owned(), new, most));
     }
-    rooms
+    capacities
 }
 
-pub(super) fn assert_room(rooms: &[QueueCapacity], answers: &Answers) -> Result<(), Error> {
-    for (place, queue, new, most) in rooms {
-        let size = answers.rows(*place)?.first().map_or(0, |row| row.get(0));
+pub(super) fn assert_room(capacities: &[QueueCapacity], answers: &Answers) -> Result<(), Error> {
+    for (step, queue, new, most) in capacities {
+        let size = answers.rows(*step)?.first().map_or(0, |row| row.get(0));
         let size = nat(size);
         if size.saturating_add(*new) > *most {
             return Err(Error::QueueFull {
@@ -137,11 +137,11 @@ fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
     ]
 }
 
-/// A list as one text with U+001F between its members, which `unnest` could not carry as an array of
-/// its own; NULL where it is empty.
+/// Joins a list with U+001F, because `unnest` cannot carry arrays of arrays; NULL for an empty
+/// list.
 fn joined(names: &[String]) -> Option<String> {
-    let sound = |name: &String| name.replace('\u{1f}', "");
-    let names: Vec<String> = names.iter().map(sound).collect();
+    let without_separator = |name: &String| name.replace('\u{1f}', "");
+    let names: Vec<String> = names.iter().map(without_separator).collect();
     (!names.is_empty()).then(|| names.join("\u{1f}"))
 }
 
@@ -151,13 +151,13 @@ pub(super) fn add(steps: &mut Pipeline, jobs: &[JobColumns]) {
     }
 }
 
-/// The rest of a statement that adds jobs of no ticket: each has its line in the log.
+/// End of a statement that adds jobs without a ticket: logs each of them.
 const LOG_ADDED: &str = "logged AS (INSERT INTO events (at, name, by, body)
         SELECT (SELECT clock_ms()), 'job_enqueued', '',
             json_build_object('job', id, 'queue', queue, 'kind', kind)::text FROM added)
     SELECT id FROM added ORDER BY id";
 
-/// A key that is taken adds nothing, and no row comes back.
+/// Adds a job; if the key exists already, adds nothing and returns no row.
 fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> StepIndex {
     let sql = format!(
         "WITH added AS ({ADD} ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
@@ -167,7 +167,7 @@ fn add_keyed(steps: &mut Pipeline, job: &JobColumns) -> StepIndex {
     steps.push(sql, columns(std::slice::from_ref(job)))
 }
 
-/// Without keys there is nothing to conflict with, and the database need not look twice.
+/// Adds jobs without keys. Without a possible conflict the database does less work.
 fn add_plain(steps: &mut Pipeline, jobs: &[JobColumns]) -> StepIndex {
     let sql = format!(
         "WITH added AS (INSERT INTO jobs (queue, agent, priority, kind, body, not_before, state,
@@ -217,7 +217,7 @@ impl Postgres {
         Ok(ids)
     }
 
-    /// One statement, which is its own transaction.
+    /// Adds jobs in one statement, which is its own transaction.
     async fn add_unguarded(
         &self,
         jobs: &[JobColumns],
@@ -229,7 +229,7 @@ impl Postgres {
         let answers = session
             .run_and_send(steps, self.channel.fire(ready))
             .await?;
-        answers.all_well(true)?;
+        answers.check_all(true)?;
         let ids = answers.rows(added)?.iter();
         Ok(ids.map(|row| JobId(row.get(0))).collect())
     }
@@ -242,8 +242,8 @@ impl Postgres {
         let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
-        let rooms = measure(&mut steps, jobs);
-        let places: Vec<(StepIndex, StepIndex)> = jobs
+        let capacities = measure(&mut steps, jobs);
+        let steps_of_jobs: Vec<(StepIndex, StepIndex)> = jobs
             .iter()
             .map(|job| {
                 let added = add_keyed(&mut steps, job);
@@ -255,7 +255,7 @@ impl Postgres {
             })
             .collect();
         let answers = session.begin(steps).await?;
-        match added(jobs, &rooms, &places, &answers) {
+        match added(jobs, &capacities, &steps_of_jobs, &answers) {
             Ok(ids) => {
                 session.commit(self.channel.fire(ready)).await?;
                 Ok(ids)
@@ -273,12 +273,12 @@ impl Postgres {
         page: &Page,
     ) -> Result<Paged<Job>, Error> {
         let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('$', "clock_ms()"));
-        let found = self.read(&listing.sql, binds(&listing)).await?;
-        let items = found.iter().map(job).collect::<Result<_, _>>()?;
+        let rows = self.read(&listing.sql, binds(&listing)).await?;
+        let items = rows.iter().map(job).collect::<Result<_, _>>()?;
         Ok(listing.page(items, |job| job.id.0))
     }
 
-    /// Each state by its own index.
+    /// Counts jobs by queue and state, each state with its own index.
     pub(super) async fn count_live_jobs(&self) -> Result<Vec<(Queue, JobState, u64)>, Error> {
         let counts = JobState::COUNTED.map(|state| {
             let word = state.word();
@@ -286,68 +286,73 @@ impl Postgres {
                 "SELECT queue, '{word}', count(*) FROM jobs WHERE state = '{word}' GROUP BY queue"
             )
         });
-        let found = self.read(&counts.join(" UNION ALL "), values![]).await?;
-        let one = |row: &Row| {
+        let rows = self.read(&counts.join(" UNION ALL "), values![]).await?;
+        let decode = |row: &Row| {
             Ok((
                 row.get::<_, &str>(0).into(),
                 JobState::read(row.get(1))?,
                 nat(row.get(2)),
             ))
         };
-        found.iter().map(one).collect()
+        rows.iter().map(decode).collect()
     }
 
-    /// Whether a job is open in any queue at all.
+    /// Returns whether any queue has a job that has not ended.
     pub(super) async fn any_open_at_all(&self) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready')
             OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased')
             OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting')";
-        let found = self.read(sql, values![]).await?;
-        Ok(found.first().is_some_and(|row| row.get(0)))
+        let rows = self.read(sql, values![]).await?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
     pub(super) async fn one_job(&self, id: JobId) -> Result<Option<Job>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!("SELECT {columns} FROM jobs WHERE id = $1");
-        let found = self.read(&sql, values![id.0]).await?;
-        found.first().map(job).transpose()
+        let rows = self.read(&sql, values![id.0]).await?;
+        rows.first().map(job).transpose()
     }
 }
 
 impl BatchRequest<Pool> for HasOpenJobs {
     type Answer = bool;
 
-    /// Each queue that is asked for is looked at once, each state by its own index.
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<bool>, Error> {
+    /// Checks each requested queue once, each state with its own index.
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<bool>, Error> {
         let sql = "SELECT asked.queue FROM unnest($1::text[]) AS asked (queue)
             WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = asked.queue)";
-        let queues = each_once(asked.iter().flat_map(|one| &one.0));
-        let found = pipeline::read(pool, sql, values![queues]).await?;
-        let open: BTreeSet<&str> = found.iter().map(|row| row.get(0)).collect();
-        let is_open = |one: &Self| one.0.iter().any(|queue| open.contains(queue.as_str()));
-        Ok(asked.iter().map(is_open).collect())
+        let queues = each_once(requests.iter().flat_map(|request| &request.0));
+        let rows = pipeline::read(pool, sql, values![queues]).await?;
+        let open: BTreeSet<&str> = rows.iter().map(|row| row.get(0)).collect();
+        let is_open = |request: &Self| request.0.iter().any(|queue| open.contains(queue.as_str()));
+        Ok(requests.iter().map(is_open).collect())
     }
 }
 
 impl BatchRequest<Pool> for HeldJobs {
     type Answer = Vec<Job>;
 
-    /// Once over what is leased in those queues, whoever asks.
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
+    /// Reads the leased jobs of all requests with one query.
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<Vec<Job>>, Error> {
         let columns = rows::JOB_COLUMNS;
         let sql = format!(
             "SELECT {columns} FROM jobs
             WHERE state = 'leased' AND queue = ANY ($1::text[]) AND holder = ANY ($2::text[])
             ORDER BY id"
         );
-        let queues = each_once(asked.iter().flat_map(|one| &one.queues));
-        let holders = each_once(asked.iter().map(|one| &one.holder));
-        let found = pipeline::read(pool, &sql, values![queues, holders]).await?;
-        let held: Vec<Job> = found.iter().map(job).collect::<Result<_, _>>()?;
-        let of = |one: &Self| held.iter().filter(|job| one.has(job)).cloned().collect();
-        Ok(asked.iter().map(of).collect())
+        let queues = each_once(requests.iter().flat_map(|request| &request.queues));
+        let holders = each_once(requests.iter().map(|request| &request.holder));
+        let rows = pipeline::read(pool, &sql, values![queues, holders]).await?;
+        let jobs: Vec<Job> = rows.iter().map(job).collect::<Result<_, _>>()?;
+        let jobs_of = |request: &Self| {
+            jobs.iter()
+                .filter(|job| request.has(job))
+                .cloned()
+                .collect()
+        };
+        Ok(requests.iter().map(jobs_of).collect())
     }
 }
 
@@ -358,13 +363,13 @@ fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 
 fn added(
     jobs: &[JobColumns],
-    rooms: &[QueueCapacity],
-    places: &[(StepIndex, StepIndex)],
+    capacities: &[QueueCapacity],
+    steps: &[(StepIndex, StepIndex)],
     answers: &Answers,
 ) -> Result<Vec<JobId>, Error> {
-    assert_room(rooms, answers)?;
+    assert_room(capacities, answers)?;
     let mut ids = Vec::with_capacity(jobs.len());
-    for (job, (added, same)) in jobs.iter().zip(places) {
+    for (job, (added, same)) in jobs.iter().zip(steps) {
         let row = if let Some(row) = answers.rows(*added)?.first() {
             row
         } else {

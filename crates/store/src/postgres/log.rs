@@ -1,4 +1,4 @@
-//! The event log, the policies it names, and the answers that are given again.
+//! The event log, the policies that it names, and the stored answers of idempotency keys.
 
 use flow::{Policy, TicketId, Time, Usage};
 use tokio_postgres::Row;
@@ -14,7 +14,7 @@ use super::channel_notifier::ChannelNotifier;
 use super::pipeline::OpenTransaction;
 use super::pipeline::{Pipeline, StepIndex, values};
 
-/// More than this is no page.
+/// Maximum number of events per page.
 const EVENTS_MAX: u32 = 10_000;
 
 pub(super) fn append(steps: &mut Pipeline, event: &EventColumns) -> StepIndex {
@@ -44,8 +44,8 @@ pub(super) fn put_policy(steps: &mut Pipeline, id: &str, body: &str) {
     );
 }
 
-/// Takes the key: a row comes back where it was free. Where somebody else is just using it, this
-/// waits for them; the second place then has what they answered.
+/// Inserts the key; the first step returns a row if the key was free. If another transaction is
+/// using the key, this waits for it; the second step then returns its answer.
 pub(super) fn remember(
     steps: &mut Pipeline,
     remember: &Remembered,
@@ -65,15 +65,15 @@ pub(super) fn remember(
 
 const RECALL: &str = "SELECT payload_hash, answer FROM answers WHERE key = $1";
 
-pub(super) fn remembered(key: &str, found: &[Row]) -> Result<Option<Remembered>, Error> {
-    let one = |row: &Row| {
+pub(super) fn remembered(key: &str, rows: &[Row]) -> Result<Option<Remembered>, Error> {
+    let decode = |row: &Row| {
         Ok(Remembered {
             key: key.to_owned(),
             payload_hash: row.get(0),
             answer: rows::decode(row.get(1))?,
         })
     };
-    found.first().map(one).transpose()
+    rows.first().map(decode).transpose()
 }
 
 impl Postgres {
@@ -81,10 +81,10 @@ impl Postgres {
         let mut steps = Pipeline::default();
         append(&mut steps, event);
         let mut session = OpenTransaction::new(&self.pool).await?;
-        session.run(steps).await?.all_well(true)
+        session.run(steps).await?.check_all(true)
     }
 
-    /// Writes it where nothing was written under this key before.
+    /// Appends the event unless one was appended under this key before.
     pub(super) async fn append_once(&self, key: &str, event: EventColumns) -> Result<(), Error> {
         let sql = "WITH first AS (INSERT INTO answers (key, payload_hash, answer, at)
                 VALUES ($1, '', 'null', clock_ms()) ON CONFLICT DO NOTHING RETURNING 1)
@@ -107,22 +107,19 @@ impl Postgres {
     }
 
     pub(super) async fn answer_to(&self, key: &str) -> Result<Option<Remembered>, Error> {
-        let found = self.read(RECALL, values![clean(key)]).await?;
-        remembered(key, &found)
+        let rows = self.read(RECALL, values![clean(key)]).await?;
+        remembered(key, &rows)
     }
 
     pub(super) async fn one_policy(&self, id: &str) -> Result<Option<Policy>, Error> {
         let sql = "SELECT body FROM policies WHERE id = $1";
-        let found = self.read(sql, values![id.to_owned()]).await?;
-        found
-            .first()
-            .map(|row| rows::decode(row.get(0)))
-            .transpose()
+        let rows = self.read(sql, values![id.to_owned()]).await?;
+        rows.first().map(|row| rows::decode(row.get(0))).transpose()
     }
 
-    /// All events: only of transactions older than any that is still open, so that a cursor of
-    /// the last one seen skips nothing. One ticket's: up to this moment, because its decisions
-    /// follow one another and each began after the last had been committed.
+    /// Lists events after a cursor. Without a ticket: only events of transactions older than any
+    /// open one, so that a cursor at the last event skips none. With a ticket: all events up to
+    /// now, because its decisions are serial and each began after the last was committed.
     pub(super) async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, Error> {
         let columns = "SELECT tx::text, sequence, ticket, version, policy, at, name, by, body
             FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)";
@@ -138,11 +135,11 @@ impl Postgres {
             "tx < pg_snapshot_xmin(pg_current_snapshot())"
         };
         let sql = format!("{columns} AND {filter} ORDER BY events.tx, sequence LIMIT $3");
-        let found = self.read(&sql, values).await?;
-        found.iter().map(event).collect()
+        let rows = self.read(&sql, values).await?;
+        rows.iter().map(event).collect()
     }
 
-    /// As far as cursors may go: nothing of a transaction that others still wait for.
+    /// Lists the newest events, with the same limit on open transactions as [`Self::list_events`].
     pub(super) async fn list_newest(
         &self,
         ticket: Option<&TicketId>,
@@ -159,34 +156,34 @@ impl Postgres {
             "SELECT tx::text, sequence, ticket, version, policy, at, name, by, body FROM events
             WHERE {filter} ORDER BY events.tx DESC, sequence DESC LIMIT $1"
         );
-        let found = self.read(&sql, values).await?;
-        found.iter().rev().map(event).collect()
+        let rows = self.read(&sql, values).await?;
+        rows.iter().rev().map(event).collect()
     }
 
-    /// Arms the notification and then looks: what is committed after the look finds it armed.
+    /// Arms the notification and then looks, so that a later commit finds it armed.
     pub(super) async fn look_for_events(&self, after: Cursor) -> Result<bool, Error> {
         let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = ChannelNotifier::arm(&[LOG.to_owned()]);
-        let found = steps.push(
+        let step = steps.push(
             "SELECT 1 FROM events WHERE (tx, sequence) > ($1::text::xid8, $2)
                 AND tx < pg_snapshot_xmin(pg_current_snapshot()) LIMIT 1",
             values![after.transaction.to_string(), int(after.sequence)],
         );
         let answers = session.run(steps).await?;
-        answers.all_well(false)?;
-        Ok(!answers.rows(found)?.is_empty())
+        answers.check_all(false)?;
+        Ok(!answers.rows(step)?.is_empty())
     }
 
     pub(super) async fn used_since(&self, since: Time) -> Result<Usage, Error> {
         let sql = "SELECT usd_micros, tokens, wall_ms FROM events
             WHERE wall_ms IS NOT NULL AND at >= $1";
-        let found = self.read(sql, values![since.0]).await?;
-        let used = |row: &Row| Usage {
+        let rows = self.read(sql, values![since.0]).await?;
+        let usage = |row: &Row| Usage {
             usd_micros: nat(row.get(0)),
             tokens: nat(row.get(1)),
             wall_ms: nat(row.get(2)),
         };
-        Ok(found.iter().map(used).fold(Usage::default(), Usage::plus))
+        Ok(rows.iter().map(usage).fold(Usage::default(), Usage::plus))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Messages. They are written, and looked for, for all who do so in the same moment.
+//! Messages. Concurrent writes and reads are batched.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::rows::{self, clean, time};
 use super::Postgres;
 use super::pipeline::{self, index, values};
 
-/// A message to be kept; answered with its number.
+/// Request to store a message; the answer is its number.
 #[derive(Clone)]
 pub(super) struct MessageInsert(pub(super) NewMessage);
 
@@ -24,21 +24,27 @@ impl BatchRequest<Pool> for MessageInsert {
     const MOST: usize = 128;
     const WRITES: bool = true;
 
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<i64>, Error> {
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<i64>, Error> {
         let sql = "INSERT INTO messages (at, sender, recipient, kind, ticket, content)
             SELECT at, sender, recipient, kind, ticket, content
             FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
                 WITH ORDINALITY AS posted (at, sender, recipient, kind, ticket, content, place)
             ORDER BY place RETURNING id";
-        let texts = |of: fn(&NewMessage) -> &str| -> Vec<String> {
-            asked.iter().map(|posted| clean(of(&posted.0))).collect()
+        let texts = |field: fn(&NewMessage) -> &str| -> Vec<String> {
+            requests
+                .iter()
+                .map(|request| clean(field(&request.0)))
+                .collect()
         };
-        let tickets: Vec<Option<String>> = asked
+        let tickets: Vec<Option<String>> = requests
             .iter()
-            .map(|posted| posted.0.ticket.as_ref().map(ToString::to_string))
+            .map(|request| request.0.ticket.as_ref().map(ToString::to_string))
             .collect();
         let values = values![
-            asked.iter().map(|posted| posted.0.at.0).collect::<Vec<_>>(),
+            requests
+                .iter()
+                .map(|request| request.0.at.0)
+                .collect::<Vec<_>>(),
             texts(|message| &message.from),
             texts(|message| &message.to),
             texts(|message| &message.kind),
@@ -47,7 +53,7 @@ impl BatchRequest<Pool> for MessageInsert {
         ];
         let rows = pipeline::change(pool, sql, values).await?;
         let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-        // Numbers are given in the order of writing; answers are promised in none.
+        // Ids grow in the order of insertion, but RETURNING guarantees no order.
         ids.sort_unstable();
         Ok(ids)
     }
@@ -55,10 +61,10 @@ impl BatchRequest<Pool> for MessageInsert {
 
 impl BatchRequest<Pool> for UnreadMessages {
     type Answer = Vec<Message>;
-    /// Full boxes are large.
+    /// Answers with many messages are large, so the batch is smaller.
     const MOST: usize = 64;
 
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Vec<Message>>, Error> {
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<Vec<Message>>, Error> {
         let sql = "SELECT open.*, place
             FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS box (recipient, most, place)
             CROSS JOIN LATERAL
@@ -66,17 +72,17 @@ impl BatchRequest<Pool> for UnreadMessages {
                 FROM messages WHERE messages.recipient = box.recipient AND processed_at IS NULL
                 ORDER BY id LIMIT box.most) AS open
             ORDER BY place, id";
-        let (to, most): (Vec<String>, Vec<i64>) = asked
+        let (to, most): (Vec<String>, Vec<i64>) = requests
             .iter()
-            .map(|wanted| (wanted.to.clone(), i64::from(wanted.most)))
+            .map(|request| (request.to.clone(), i64::from(request.most)))
             .unzip();
-        let mut boxes: Vec<Vec<Message>> = asked.iter().map(|_| Vec::new()).collect();
+        let mut mailboxes: Vec<Vec<Message>> = requests.iter().map(|_| Vec::new()).collect();
         for row in pipeline::read(pool, sql, values![to, most]).await? {
-            if let Some(found) = boxes.get_mut(index(row.get(8))) {
-                found.push(message(&row)?);
+            if let Some(mailbox) = mailboxes.get_mut(index(row.get(8))) {
+                mailbox.push(message(&row)?);
             }
         }
-        Ok(boxes)
+        Ok(mailboxes)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parcels: put, wanted, and taken by their key.
+//! Git bundles: stored, requested, and read by their key.
 
 use crate::error::Error;
 use crate::parcel::{PARCEL_MS_MAX, Parcel};
@@ -33,14 +33,14 @@ impl Postgres {
 
     pub(super) async fn list_wanted(&self, most: u32) -> Result<Vec<String>, Error> {
         let sql = "SELECT key FROM parcels WHERE wanted ORDER BY at LIMIT $1";
-        let found = self.read(sql, values![i64::from(most)]).await?;
-        Ok(found.iter().map(|row| row.get(0)).collect())
+        let rows = self.read(sql, values![i64::from(most)]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     pub(super) async fn one_parcel(&self, key: &str) -> Result<Option<Parcel>, Error> {
         let sql = "SELECT key, tip, why, bytes FROM parcels WHERE key = $1";
-        let found = self.read(sql, values![clean(key)]).await?;
-        Ok(found.first().map(|row| Parcel {
+        let rows = self.read(sql, values![clean(key)]).await?;
+        Ok(rows.first().map(|row| Parcel {
             key: row.get(0),
             tip: row.get(1),
             why: row.get(2),

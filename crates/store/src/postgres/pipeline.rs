@@ -1,5 +1,5 @@
-//! Statements sent without waiting for each other's answers: a decision costs two trips to the
-//! server, not a dozen. They run there in the order they were put in.
+//! Sends statements without waiting for each other's answers: a decision costs two round trips, not
+//! a dozen. The server runs them in order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::errors::{failed, failed_to_commit, no_connection};
 
 pub(super) type Value = Box<dyn ToSql + Sync + Send>;
 
-/// Owned values for a statement.
+/// Builds the owned parameters of a statement.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
         vec![$(Box::new($value) as $crate::postgres::pipeline::Value),*]
@@ -23,12 +23,12 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// One statement that only reads.
+/// Runs one statement that only reads.
 pub(super) async fn read(pool: &Pool, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
     one(pool, sql, values, false).await
 }
 
-/// One statement that writes, a transaction of its own.
+/// Runs one statement that writes, as its own transaction.
 pub(super) async fn change(pool: &Pool, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
     one(pool, sql, values, true).await
 }
@@ -40,20 +40,23 @@ async fn one(pool: &Pool, sql: &str, values: Vec<Value>, writes: bool) -> Result
     session.run(steps).await?.only(writes)
 }
 
-/// Which of several questions a row answers, from its `WITH ORDINALITY`, which counts from one.
-pub(super) fn index(place: i64) -> usize {
-    usize::try_from(place - 1).unwrap_or(usize::MAX)
+/// Returns the index of the request that a row answers, from its `WITH ORDINALITY`, which counts
+/// from one.
+pub(super) fn index(ordinality: i64) -> usize {
+    usize::try_from(ordinality - 1).unwrap_or(usize::MAX)
 }
 
+/// Statements with their parameters, in the order in which the server runs them.
 #[derive(Debug, Default)]
 pub(super) struct Pipeline {
     steps: Vec<(String, Vec<Value>)>,
 }
 
-/// Where in the pipeline a statement's answer will be.
+/// Position of a statement, and of its answer, in the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepIndex(usize);
 
+/// Results of a pipeline, one per statement.
 #[derive(Debug)]
 pub(super) struct Answers {
     answers: Vec<Result<Vec<Row>, tokio_postgres::Error>>,
@@ -69,15 +72,15 @@ impl Pipeline {
         self.steps.extend(other.steps);
     }
 
-    /// Sends everything, waits for every answer.
+    /// Sends everything and waits for every answer.
     pub(super) async fn run(self, client: &Client) -> Result<Answers, Error> {
         let all = self.steps.len();
         self.run_until(all, client).await
     }
 
-    /// Sends everything, waits for the first `wanted` answers. What comes after them is thrown away
-    /// by the connection, before it answers whoever uses it next.
-    async fn run_until(self, wanted: usize, client: &Client) -> Result<Answers, Error> {
+    /// Sends everything and waits for the first `count` answers. The connection discards the other
+    /// answers before it serves its next user.
+    async fn run_until(self, count: usize, client: &Client) -> Result<Answers, Error> {
         let mut statements = Vec::with_capacity(self.steps.len());
         for (sql, _) in &self.steps {
             statements.push(client.prepare_cached(sql).await.map_err(|e| failed(&e))?);
@@ -96,21 +99,21 @@ impl Pipeline {
             );
         }
         Ok(Answers {
-            answers: in_order(sent, wanted).await,
+            answers: in_order(sent, count).await,
         })
     }
 }
 
 impl Answers {
-    pub(super) fn rows(&self, place: StepIndex) -> Result<&[Row], Error> {
-        match self.answers.get(place.0) {
+    pub(super) fn rows(&self, step: StepIndex) -> Result<&[Row], Error> {
+        match self.answers.get(step.0) {
             Some(Ok(rows)) => Ok(rows),
             Some(Err(error)) => Err(failed(error)),
-            None => Err(Error::Other("a statement that was never sent".to_owned())),
+            None => Err(Error::Other("the statement was never sent".to_owned())),
         }
     }
 
-    /// The rows of a pipeline of one.
+    /// Returns the rows of a pipeline with one statement.
     pub(super) fn only(mut self, committing: bool) -> Result<Vec<Row>, Error> {
         match self.answers.pop() {
             Some(Ok(rows)) => Ok(rows),
@@ -120,8 +123,8 @@ impl Answers {
         }
     }
 
-    /// The first error of all: `committing` where one of the statements committed.
-    pub(super) fn all_well(&self, committing: bool) -> Result<(), Error> {
+    /// Returns the first error, if any. `committing` is true if one of the statements commits.
+    pub(super) fn check_all(&self, committing: bool) -> Result<(), Error> {
         let Some(error) = self.first_error() else {
             return Ok(());
         };
@@ -139,8 +142,9 @@ impl Answers {
 type QueryResult = Result<Vec<Row>, tokio_postgres::Error>;
 type Sent<'a> = Pin<Box<dyn Future<Output = QueryResult> + Send + 'a>>;
 
-/// A query is sent when its future is first polled; this polls them first to last, every time.
-async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<QueryResult> {
+/// Polls the queries in order. A query is sent when its future is first polled, so this fixes the
+/// order on the server.
+async fn in_order(mut sent: Vec<Sent<'_>>, count: usize) -> Vec<QueryResult> {
     let mut answers: Vec<Option<QueryResult>> = sent.iter().map(|_| None).collect();
     std::future::poll_fn(move |context| {
         for (future, answer) in sent.iter_mut().zip(&mut answers) {
@@ -150,17 +154,17 @@ async fn in_order(mut sent: Vec<Sent<'_>>, wanted: usize) -> Vec<QueryResult> {
                 *answer = Some(ready);
             }
         }
-        if answers.iter().take(wanted).all(Option::is_some) {
-            return Poll::Ready(answers.drain(..).take(wanted).flatten().collect());
+        if answers.iter().take(count).all(Option::is_some) {
+            return Poll::Ready(answers.drain(..).take(count).flatten().collect());
         }
         Poll::Pending
     })
     .await
 }
 
-/// A connection in the middle of a transaction. Whoever drops it there, a cancelled call too,
-/// closes the connection, and the server takes the transaction back; it never goes back into the
-/// pool with a transaction open.
+/// A connection with a possibly open transaction. Dropping it in the middle, also by cancelling a
+/// call, closes the connection, and the server rolls back. It never returns to the pool with an
+/// open transaction.
 #[derive(Debug)]
 pub(super) struct OpenTransaction {
     client: Option<Client>,
@@ -181,13 +185,13 @@ impl OpenTransaction {
         self.client.as_ref().ok_or_else(gone)
     }
 
-    /// Statements of which the first is BEGIN: the transaction stays open.
+    /// Runs statements that start with BEGIN; the transaction stays open.
     pub(super) async fn begin(&mut self, rest: Pipeline) -> Result<Answers, Error> {
         self.open = true;
         rest.run(self.client()?).await
     }
 
-    /// Statements that leave no transaction open.
+    /// Runs statements that leave no transaction open.
     pub(super) async fn run(&mut self, steps: Pipeline) -> Result<Answers, Error> {
         self.open = true;
         let answers = steps.run(self.client()?).await?;
@@ -195,21 +199,21 @@ impl OpenTransaction {
         Ok(answers)
     }
 
-    /// The same, with `after` sent behind them, whose answers nobody needs.
+    /// Like [`Self::run`], and sends `after` behind them without waiting for its answers.
     pub(super) async fn run_and_send(
         &mut self,
         mut steps: Pipeline,
         after: Pipeline,
     ) -> Result<Answers, Error> {
-        let wanted = steps.steps.len();
+        let count = steps.steps.len();
         steps.append(after);
         self.open = true;
-        let answers = steps.run_until(wanted, self.client()?).await?;
+        let answers = steps.run_until(count, self.client()?).await?;
         self.open = false;
         Ok(answers)
     }
 
-    /// Ends the transaction and sends `after` behind the COMMIT.
+    /// Commits the transaction, and runs `after` behind the COMMIT.
     pub(super) async fn commit(&mut self, after: Pipeline) -> Result<(), Error> {
         let mut steps = Pipeline::default();
         let commit = steps.push("COMMIT", Vec::new());
@@ -231,7 +235,7 @@ impl OpenTransaction {
     pub(super) async fn roll_back(&mut self) {
         let mut steps = Pipeline::default();
         steps.push("ROLLBACK", Vec::new());
-        // Where it fails the connection is closed on drop, which rolls back as well.
+        // If it fails, dropping the connection closes it, which rolls back as well.
         let _ = self.run(steps).await;
     }
 }
@@ -241,6 +245,7 @@ impl Drop for OpenTransaction {
         if self.open
             && let Some(client) = self.client.take()
         {
+            // `take` removes the connection from the pool; dropping it closes it.
             drop(Client::take(client));
         }
     }

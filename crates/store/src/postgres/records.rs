@@ -1,4 +1,4 @@
-//! The small things: epics, pauses, agents; and what is removed when it is old.
+//! Epics, pauses, provider limits and agents; and the removal of old data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::rows::{self, clean, nat, nat32, time};
 use super::Postgres;
 use super::pipeline::{self, values};
 
-/// Rows of one slice: nobody shall wait long behind it.
+/// Rows per slice, so that other writes never wait long.
 const SLICE: i64 = 500;
 
 pub(super) const OLD_JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
@@ -39,8 +39,8 @@ pub(super) const OLD_NOTES: &str = "DELETE FROM events WHERE (tx, sequence) IN
             IN ('done', 'failed', 'cancelled')
     LIMIT $2) RETURNING 1";
 
-/// Terminal tickets that no live ticket depends on, with all that is theirs. A terminal ticket
-/// stays terminal, so what was chosen here is still so when it is removed.
+/// Terminal tickets that no live ticket depends on, with their jobs and events. A terminal ticket
+/// stays terminal, so the selection is still valid at the delete.
 pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM tickets
         WHERE stage IN ('done', 'failed', 'cancelled') AND updated_at < $1
             AND NOT EXISTS (SELECT 1 FROM dependencies
@@ -52,7 +52,7 @@ pub(super) const OLD_TICKETS: &str = "WITH old AS MATERIALIZED (SELECT id FROM t
     their_events AS (DELETE FROM events WHERE ticket IN (SELECT id FROM old))
     DELETE FROM tickets WHERE id IN (SELECT id FROM old) RETURNING 1";
 
-/// An agent's sign of life.
+/// Heartbeat of an agent.
 #[derive(Clone)]
 pub(super) struct AgentHeartbeat(pub(super) Agent);
 
@@ -60,16 +60,16 @@ impl BatchRequest<Pool> for AgentHeartbeat {
     type Answer = ();
     const WRITES: bool = true;
 
-    /// Of several signs of one agent the last counts. By name, so that nobody who does the same waits
-    /// for somebody who waits for it.
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<()>, Error> {
+    /// Writes the last heartbeat of each agent. Rows are sorted by name, so that two batches cannot
+    /// deadlock.
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<()>, Error> {
         let sql = "INSERT INTO agents (name, role, seen_at, body)
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
             ON CONFLICT (name) DO UPDATE SET role = excluded.role, seen_at = excluded.seen_at,
                 body = excluded.body";
-        let last: BTreeMap<String, &Agent> = asked
+        let last: BTreeMap<String, &Agent> = requests
             .iter()
-            .map(|seen| (clean(&seen.0.name), &seen.0))
+            .map(|request| (clean(&request.0.name), &request.0))
             .collect();
         let mut bodies = Vec::with_capacity(last.len());
         for agent in last.values() {
@@ -78,13 +78,15 @@ impl BatchRequest<Pool> for AgentHeartbeat {
         let values = values![
             last.keys().cloned().collect::<Vec<_>>(),
             last.values()
-                .map(|one| clean(&one.role))
+                .map(|agent| clean(&agent.role))
                 .collect::<Vec<_>>(),
-            last.values().map(|one| one.seen_at.0).collect::<Vec<_>>(),
+            last.values()
+                .map(|agent| agent.seen_at.0)
+                .collect::<Vec<_>>(),
             bodies,
         ];
         pipeline::change(pool, sql, values).await?;
-        Ok(asked.iter().map(|_| ()).collect())
+        Ok(requests.iter().map(|_| ()).collect())
     }
 }
 
@@ -111,8 +113,8 @@ impl Postgres {
 
     pub(super) async fn list_provider_limits(&self) -> Result<Vec<(String, u32)>, Error> {
         let sql = "SELECT provider, most FROM provider_limits ORDER BY provider";
-        let found = self.read(sql, values![]).await?;
-        Ok(found
+        let rows = self.read(sql, values![]).await?;
+        Ok(rows
             .iter()
             .map(|row| (row.get(0), nat32(row.get(1))))
             .collect())
@@ -145,7 +147,7 @@ impl Postgres {
 
     pub(super) async fn list_epics(&self) -> Result<Vec<Epic>, Error> {
         let sql = "SELECT id, title, body, updated_at FROM epics ORDER BY id";
-        let one = |row: &Row| {
+        let decode = |row: &Row| {
             Ok(Epic {
                 id: row.get(0),
                 title: row.get(1),
@@ -153,7 +155,11 @@ impl Postgres {
                 updated_at: time(row.get(3)),
             })
         };
-        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+        self.read(sql, Vec::new())
+            .await?
+            .iter()
+            .map(decode)
+            .collect()
     }
 
     pub(super) async fn upsert_pause(&self, pause: &Pause) -> Result<(), Error> {
@@ -176,7 +182,7 @@ impl Postgres {
     pub(super) async fn list_pauses(&self) -> Result<Vec<Pause>, Error> {
         let sql = "SELECT scope, name, until, why, by FROM pauses
             WHERE until IS NULL OR until > clock_ms() ORDER BY scope, name";
-        let one = |row: &Row| {
+        let decode = |row: &Row| {
             Ok(Pause {
                 scope: PauseScope::read(row.get(0), row.get(1))?,
                 until: row.get::<_, Option<i64>>(2).map(time),
@@ -184,12 +190,16 @@ impl Postgres {
                 by: row.get(4),
             })
         };
-        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+        self.read(sql, Vec::new())
+            .await?
+            .iter()
+            .map(decode)
+            .collect()
     }
 
     pub(super) async fn list_agents(&self) -> Result<Vec<Agent>, Error> {
         let sql = "SELECT name, role, seen_at, body FROM agents ORDER BY name";
-        let one = |row: &Row| {
+        let decode = |row: &Row| {
             Ok(Agent {
                 name: row.get(0),
                 role: row.get(1),
@@ -197,6 +207,10 @@ impl Postgres {
                 body: rows::decode(row.get(3))?,
             })
         };
-        self.read(sql, Vec::new()).await?.iter().map(one).collect()
+        self.read(sql, Vec::new())
+            .await?
+            .iter()
+            .map(decode)
+            .collect()
     }
 }

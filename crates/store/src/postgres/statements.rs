@@ -1,4 +1,4 @@
-//! Statements under a claim, and rules of repositories.
+//! Statements of agents under a claim, and rules of repositories.
 
 use flow::TicketId;
 use flow::event::Lease;
@@ -12,20 +12,20 @@ use super::Postgres;
 use super::pipeline::values;
 
 impl Postgres {
-    pub(super) async fn insert_statement(&self, said: &ClaimStatement) -> Result<(), Error> {
+    pub(super) async fn insert_statement(&self, statement: &ClaimStatement) -> Result<(), Error> {
         let sql = "INSERT INTO claim_statements
                 (ticket, serial, fence, kind, finding, at, by, text)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let (kind, finding) = said.kind.parts();
+        let (kind, finding) = statement.kind.parts();
         let values = values![
-            said.ticket.to_string(),
-            i64::from(said.lease.serial),
-            int(said.lease.fence),
+            statement.ticket.to_string(),
+            i64::from(statement.lease.serial),
+            int(statement.lease.fence),
             kind,
             finding,
-            said.at.0,
-            clean(&said.by),
-            clean(&said.text),
+            statement.at.0,
+            clean(&statement.by),
+            clean(&statement.text),
         ];
         self.change(sql, values).await.map(drop)
     }
@@ -43,7 +43,7 @@ impl Postgres {
             int(lease.fence),
             i64::from(most),
         ];
-        let one = |row: &Row| {
+        let decode = |row: &Row| {
             Ok(ClaimStatement {
                 ticket: ticket.clone(),
                 lease,
@@ -53,7 +53,7 @@ impl Postgres {
                 text: row.get(4),
             })
         };
-        self.read(sql, values).await?.iter().map(one).collect()
+        self.read(sql, values).await?.iter().map(decode).collect()
     }
 
     pub(super) async fn change_rule(&self, update: RuleUpdate) -> Result<bool, Error> {
@@ -85,16 +85,16 @@ impl Postgres {
     ) -> Result<Vec<ProjectRule>, Error> {
         let sql = "SELECT id, accepted, text, by, at FROM project_rules
             WHERE repository = $1 AND withdrawn_at IS NULL ORDER BY id LIMIT $2";
-        let one = |row: &Row| ProjectRule {
+        let decode = |row: &Row| ProjectRule {
             id: row.get(0),
             accepted: row.get(1),
             text: row.get(2),
             by: row.get(3),
             at: time(row.get(4)),
         };
-        let found = self
+        let rows = self
             .read(sql, values![clean(repository), i64::from(most)])
             .await?;
-        Ok(found.iter().map(one).collect())
+        Ok(rows.iter().map(decode).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Tickets: their statements, and how their rows are read.
+//! SQL statements of tickets, and reading of their rows.
 
 use flow::{Stage, TicketId};
 use tokio_postgres::Row;
@@ -15,7 +15,7 @@ use super::pipeline::{Pipeline, StepIndex, Value, values};
 const COLUMNS: &str = "id, version, stage, title, priority, round, epic, repository, waits_for, \
     open_must_fix, usd_micros, created_at, updated_at, policy, body";
 
-/// Inserts, or compares and swaps; the row that comes back has the number.
+/// Inserts a ticket, or updates it if its version matches; the returned row has its number.
 pub(super) fn put(steps: &mut Pipeline, change: &Encoded) -> StepIndex {
     let ticket = &change.ticket;
     let mut values = values![
@@ -149,25 +149,26 @@ impl Postgres {
         page: &Page,
     ) -> Result<Paged<TicketRow>, Error> {
         let listing = Listing::tickets(rows::TICKET_COLUMNS, query, page, '$');
-        let found = self.read(&listing.sql, binds(&listing)).await?;
-        let items = found.iter().map(line).collect::<Result<_, _>>()?;
+        let rows = self.read(&listing.sql, binds(&listing)).await?;
+        let items = rows.iter().map(line).collect::<Result<_, _>>()?;
         Ok(listing.page(items, |row| row.number))
     }
 
     pub(super) async fn count_stages(&self) -> Result<Vec<(Stage, u64)>, Error> {
         let sql = "SELECT stage, count(*) FROM tickets GROUP BY stage";
-        let found = self.read(sql, Vec::new()).await?;
-        let one = |row: &Row| Ok((rows::stage(row.get(0))?, nat(row.get(1))));
-        let mut tally: Vec<(Stage, u64)> = found.iter().map(one).collect::<Result<_, Error>>()?;
-        tally.sort_unstable();
-        Ok(tally)
+        let rows = self.read(sql, Vec::new()).await?;
+        let decode = |row: &Row| Ok((rows::stage(row.get(0))?, nat(row.get(1))));
+        let mut counts: Vec<(Stage, u64)> =
+            rows.iter().map(decode).collect::<Result<_, Error>>()?;
+        counts.sort_unstable();
+        Ok(counts)
     }
 
     pub(super) async fn list_artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>, Error> {
         let sql = "SELECT round, kind, name, path, bytes FROM artefacts WHERE ticket = $1
             ORDER BY round, number";
-        let found = self.read(sql, values![ticket.to_string()]).await?;
-        let one = |row: &Row| Artefact {
+        let rows = self.read(sql, values![ticket.to_string()]).await?;
+        let decode = |row: &Row| Artefact {
             ticket: ticket.clone(),
             round: nat32(row.get(0)),
             kind: row.get(1),
@@ -175,7 +176,7 @@ impl Postgres {
             path: row.get(3),
             bytes: nat(row.get(4)),
         };
-        Ok(found.iter().map(one).collect())
+        Ok(rows.iter().map(decode).collect())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tokens, by hash and in a list.
+//! Adds, finds, lists and revokes tokens.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created
 impl BatchRequest<Pool> for TokenByHash {
     type Answer = Option<Token>;
 
-    async fn put(pool: &Pool, asked: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
+    async fn put(pool: &Pool, requests: Arc<[Self]>) -> Result<Vec<Option<Token>>, Error> {
         let sql = format!(
             "SELECT {COLUMNS}, place
             FROM unnest($1::text[]) WITH ORDINALITY AS secret (given, place)
             JOIN tokens ON tokens.hash = secret.given"
         );
-        let hashes: Vec<String> = asked.iter().map(|secret| secret.0.clone()).collect();
-        let mut found: Vec<Option<Token>> = asked.iter().map(|_| None).collect();
+        let hashes: Vec<String> = requests.iter().map(|secret| secret.0.clone()).collect();
+        let mut tokens: Vec<Option<Token>> = requests.iter().map(|_| None).collect();
         for row in pipeline::read(pool, &sql, values![hashes]).await? {
-            if let Some(place) = found.get_mut(index(row.get(13))) {
-                *place = Some(read(&row)?);
+            if let Some(slot) = tokens.get_mut(index(row.get(13))) {
+                *slot = Some(read(&row)?);
             }
         }
-        Ok(found)
+        Ok(tokens)
     }
 }
 
@@ -69,7 +69,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Tokens of runs that have ended.
+    /// Deletes the tokens of runs that have ended.
     async fn forget_runs(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
             WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
@@ -79,8 +79,8 @@ impl Postgres {
 
     pub(super) async fn list_tokens(&self, most: u32) -> Result<Vec<Token>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT $1");
-        let found = self.read(&sql, values![i64::from(most)]).await?;
-        found.iter().map(read).collect()
+        let rows = self.read(&sql, values![i64::from(most)]).await?;
+        rows.iter().map(read).collect()
     }
 
     pub(super) async fn revoke_token(&self, token: &str, at: Time) -> Result<bool, Error> {

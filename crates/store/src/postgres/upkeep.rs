@@ -1,7 +1,7 @@
-//! Clears away what changes leave behind. `PostgreSQL` keeps what was replaced, in the table and in
-//! its indexes, until a VACUUM; its own comes once a minute at best. By then a busy queue has left
-//! 100,000 entries that a claim passes on its way to the first that lives; and tickets that came or
-//! changed since are counted by reading each of them, where their index alone would do.
+//! Vacuums busy tables earlier than `PostgreSQL` would. Replaced rows stay in the table and its
+//! indexes until a VACUUM, and autovacuum runs once a minute at best. By then a busy queue has left
+//! 100,000 dead entries that a claim passes on its way to the first live one. And new or changed
+//! tickets are counted by reading each row, where the index alone would be enough after a VACUUM.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ pub(super) struct Upkeep {
 impl Default for Upkeep {
     fn default() -> Self {
         Self {
-            // Passing so many costs a claim less than a tenth of what it costs anyway. Also where
-            // there is little to clear away for so large a table.
+            // A claim that passes this many dead entries becomes less than a tenth slower.
+            // INDEX_CLEANUP ON: also clean the indexes if the table has few dead rows for its size.
             jobs: Chore::new(
                 20_000,
                 &["VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, PARALLEL 0, SKIP_LOCKED) jobs"],
             ),
-            // Reading so many is about as dear as counting ten times as many in the index. It has
-            // time, and rests between the pages.
+            // Reading this many rows costs about as much as counting ten times as many in the
+            // index. This VACUUM is not urgent, so it pauses between pages.
             tickets: Chore::new(
                 2_000,
                 &[
@@ -47,11 +47,11 @@ impl Upkeep {
     }
 }
 
-/// Done again after so many changes, never waiting for a lock.
+/// A maintenance task that runs after a number of changes and never waits for a lock.
 #[derive(Debug)]
 struct Chore {
     every: usize,
-    /// Statements, one after the other: a VACUUM takes no company.
+    /// Statements to run one by one: VACUUM must not share a statement batch.
     steps: &'static [&'static str],
     counted: AtomicUsize,
     running: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ impl Chore {
         }
     }
 
-    /// Nobody waits for what follows from it.
+    /// Counts changes, and starts the task in the background when it is due.
     fn count(&self, changes: usize, pool: &Pool) {
         let counted = self.counted.fetch_add(changes, Ordering::Relaxed) + changes;
         if counted < self.every || self.running.swap(true, Ordering::AcqRel) {
@@ -76,7 +76,7 @@ impl Chore {
         self.counted.store(0, Ordering::Relaxed);
         let (pool, running, steps) = (pool.clone(), Arc::clone(&self.running), self.steps);
         tokio::spawn(async move {
-            // Where it fails, the work is slower until the next time, and nothing else.
+            // A failure only makes queries slower until the next run.
             if let Ok(client) = pool.get().await {
                 for step in steps {
                     if let Err(error) = client.batch_execute(step).await {

@@ -1,4 +1,4 @@
-//! Jobs as rows: new ones, and what becomes of those that exist.
+//! Jobs as rows: new jobs, and updates of existing ones.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::job::{FreeJob, JobState};
 
 use super::words::{clean, decode};
 
-/// A job on its way into the queue.
+/// A new row of the table `jobs`.
 #[derive(Debug)]
 pub(crate) struct JobColumns {
     pub(crate) queue: String,
@@ -29,13 +29,13 @@ pub(crate) struct JobColumns {
     pub(crate) depends_on: Vec<String>,
 }
 
-/// What becomes of a job that exists.
+/// An update of an existing job of a ticket.
 #[derive(Debug)]
 pub(crate) enum JobUpdate {
     Retry {
         serial: i64,
         not_before: i64,
-        /// As the ticket counts them.
+        /// Attempts as the ticket counts them.
         attempts: i64,
         error: Option<String>,
     },
@@ -88,7 +88,8 @@ fn end(serial: u32, state: JobState, why: Option<&String>) -> JobUpdate {
     }
 }
 
-/// The ticket counts its jobs' attempts (a quota's end is none); the queue's number follows it.
+/// Returns the ticket's count of attempts, which the queue copies. An exhausted quota is no
+/// attempt.
 fn attempts_of(ticket: &Ticket, serial: u32) -> i64 {
     let open = ticket.jobs.iter().find(|job| job.serial == serial);
     open.map_or(0, |job| i64::from(job.attempts))
@@ -124,7 +125,7 @@ impl JobColumns {
         })
     }
 
-    /// The same key is the same job only where it asks for the same.
+    /// Refuses a repeated key whose queue, kind or body differs from the first job's.
     pub(crate) fn assert_same(&self, queue: &str, kind: &str, body: &str) -> Result<(), Error> {
         let same_body =
             || Ok::<bool, Error>(decode::<Value>(body)? == decode::<Value>(&self.body)?);
@@ -141,7 +142,7 @@ pub(crate) fn lease_end(now: i64, lease: Duration) -> i64 {
     now.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Ready, or waiting for its time.
+/// Returns the state of a new job: ready, or waiting until `not_before`.
 pub(crate) fn state_for(not_before: i64, now: i64) -> &'static str {
     if not_before <= now {
         JobState::Ready.word()

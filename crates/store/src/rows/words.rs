@@ -1,4 +1,4 @@
-//! How the databases' words and numbers are read back, and what goes into them.
+//! Converts words and numbers between our types and the databases.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::error::Error;
 use crate::job::{ClaimRequest, JobState, JobWork};
 use crate::record::{EventBody, PauseScope, StatementKind};
 
-/// What the log says of a job.
+/// Body of a log entry about a job.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct JobStory<'a> {
     pub(crate) job: i64,
     pub(crate) queue: &'a str,
     pub(crate) kind: &'a str,
-    /// Of one that failed.
+    /// Attempts of a failed job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) attempts: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
-    /// Of one that is no longer wanted.
+    /// Reason why a job was dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<&'a str>,
 }
@@ -56,7 +56,7 @@ impl<'a> JobStory<'a> {
 }
 
 impl JobState {
-    /// Those in which somebody may still care for it.
+    /// States that statistics count: all but done and dropped.
     pub(crate) const COUNTED: [Self; 4] = [Self::Waiting, Self::Ready, Self::Leased, Self::Dead];
 
     pub(crate) const ALL: [Self; 6] = [
@@ -80,8 +80,8 @@ impl JobState {
     }
 
     pub(crate) fn read(word: &str) -> Result<Self, Error> {
-        let known = Self::ALL.into_iter().find(|state| state.word() == word);
-        known.ok_or_else(|| unreadable(&format!("job state {word:?}")))
+        let state = Self::ALL.into_iter().find(|state| state.word() == word);
+        state.ok_or_else(|| unreadable(&format!("job state {word:?}")))
     }
 }
 
@@ -135,11 +135,11 @@ impl PauseScope {
     }
 }
 
-/// One index walk of a claim: a queue's jobs for one agent, or for any.
+/// One index walk of a claim: the jobs of one queue for one agent, or the unassigned ones.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimLine {
     pub(crate) queue: String,
-    /// Empty where the jobs are assigned to no agent.
+    /// Agent that the jobs are assigned to; empty for unassigned jobs.
     pub(crate) assigned_to: String,
     /// The agent that would do the job.
     pub(crate) agent: String,
@@ -147,7 +147,7 @@ pub(crate) struct ClaimLine {
 }
 
 impl ClaimRequest {
-    /// Every walk of this claim, each once; of two that differ only by provider, the first counts.
+    /// Returns every walk of this claim once; of two that differ only by provider, the first one.
     pub(crate) fn lines(&self) -> Vec<ClaimLine> {
         let mut lines: Vec<ClaimLine> = Vec::new();
         for served in &self.queues {
@@ -170,7 +170,7 @@ impl ClaimRequest {
         lines
     }
 
-    /// The walks that remain, given what is paused.
+    /// Returns the walks that no pause excludes.
     pub(crate) fn open_lines(&self, paused: &[(String, String)]) -> Vec<ClaimLine> {
         let is_paused =
             |scope: &str, name: &str| paused.iter().any(|(s, n)| s == scope && n == name);
@@ -187,10 +187,10 @@ impl ClaimRequest {
         lines
     }
 
-    /// The providers that the claim would use, each once and in order.
+    /// Returns the providers of the claim, sorted and without duplicates.
     pub(crate) fn providers(&self) -> Vec<String> {
-        let named = self.queues.iter().filter_map(|one| one.provider.as_deref());
-        let names: BTreeSet<String> = named.map(clean).collect();
+        let providers = self.queues.iter().filter_map(|one| one.provider.as_deref());
+        let names: BTreeSet<String> = providers.map(clean).collect();
         names.into_iter().collect()
     }
 }
@@ -215,21 +215,21 @@ pub(crate) fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 pub(crate) fn unreadable(what: &str) -> Error {
-    Error::Other(format!("the database holds something unreadable: {what}"))
+    Error::Other(format!("the database holds an unreadable value: {what}"))
 }
 
 pub(super) fn word_of<T: Serialize>(value: &T) -> Result<String, Error> {
     let word = serde_json::to_value(value)?;
     let word = word.as_str().map(str::to_owned);
-    word.ok_or_else(|| Error::Other("a word was expected".to_owned()))
+    word.ok_or_else(|| Error::Other("expected a JSON string".to_owned()))
 }
 
-/// `PostgreSQL`'s text cannot hold NUL; so that both databases answer alike, neither gets one.
+/// Removes NUL characters. `PostgreSQL` cannot store them, and both databases must behave alike.
 pub(crate) fn clean(text: &str) -> String {
     text.replace('\0', "")
 }
 
-/// Saturates: databases count with a sign.
+/// Converts to the databases' signed integers; saturates.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What is known of callers between their calls.
+//! State of callers between their calls.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,7 +9,7 @@ use crate::rows::{clean, decode, int, nat};
 use super::writer::Tx;
 
 impl Tx<'_> {
-    /// False where somebody else has written since it was read.
+    /// Writes the state of a caller; false if it changed since it was read.
     pub(super) fn put_caller(&self, caller: &CallerRecord) -> Result<bool, Error> {
         let (token, session) = (clean(&caller.token), clean(&caller.session));
         let body = serde_json::to_string(&caller.state)?;
@@ -40,13 +40,13 @@ pub(super) fn one(
     session: &str,
 ) -> Result<Option<CallerRecord>, Error> {
     let sql = "SELECT version, body FROM callers WHERE token = ?1 AND session = ?2";
-    let found: Option<(i64, String)> = db
+    let row: Option<(i64, String)> = db
         .prepare_cached(sql)?
         .query_row(params![clean(token), clean(session)], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    let Some((version, body)) = found else {
+    let Some((version, body)) = row else {
         return Ok(None);
     };
     Ok(Some(CallerRecord {

@@ -1,5 +1,5 @@
-//! Which job goes to whom. Everything here walks an index of live jobs from its top; nothing
-//! looks at what is finished, blocked or waits for its time.
+//! Claims jobs. Every query walks an index of live jobs from its top and never reads finished,
+//! blocked or waiting jobs, so the cost of a claim does not grow with the table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,18 +13,18 @@ use crate::error::Error;
 use crate::job::{ClaimRequest, ClaimTarget, Expired, JobId, Leased};
 use crate::rows::{self, ClaimLine, JobStory, int, nat, nat32};
 
-use super::jobs::{LEASED_COLUMNS, assert_fence, held, leased};
+use super::jobs::{LEASED_COLUMNS, assert_fence, lease_columns, leased};
 use super::writer::{Tx, now};
 
-/// How many jobs one claim brings back from waiting or from a lost lease, for each queue.
+/// Maximum number of due or lapsed jobs per queue that one claim makes ready.
 const PROMOTED_MAX: u32 = 256;
-/// How many jobs one claim takes.
+/// Maximum number of jobs per claim.
 const CLAIMED_MAX: u32 = 1000;
-/// How soon a waiting caller looks again for a job that depends on others: the end of a dependency
-/// wakes no one.
+/// Poll interval while a ready job waits for its dependencies: the end of a dependency sends no
+/// wake-up.
 const DEPENDENCY_POLL: Duration = Duration::from_secs(1);
 
-/// A job that could be taken, as it would be handed out but for its lease.
+/// A claimable job, complete except for its lease.
 struct ClaimCandidate {
     priority: i64,
     tracked: bool,
@@ -34,13 +34,14 @@ struct ClaimCandidate {
 
 impl Tx<'_> {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
-        let room = self.gate();
-        self.gated = room.is_err();
-        room?;
+        let has_room = self.gate();
+        self.gated = has_room.is_err();
+        has_room?;
         self.take(request)
     }
 
-    /// As a rider on another write, which must not fail for want of room to begin new work.
+    /// Claims as part of another write. Too little disk space claims nothing, but must not fail the
+    /// write.
     pub(super) fn claim_if_room(&mut self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         if self.gate().is_err() {
             return Ok(Vec::new());
@@ -49,61 +50,61 @@ impl Tx<'_> {
     }
 
     fn gate(&mut self) -> Result<(), Error> {
-        if !self.seen.room {
+        if !self.seen.has_space {
             self.space.gate()?;
-            self.seen.room = true;
+            self.seen.has_space = true;
         }
         Ok(())
     }
 
     fn take(&mut self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         let paused = match self.seen.paused.take() {
-            Some(seen) => seen,
+            Some(cached) => cached,
             None => paused(self.db, self.now)?,
         };
         let mut lines = request.open_lines(&paused);
         self.seen.paused = Some(paused);
         for line in &lines {
-            if !self.seen.brought_back.contains(&line.queue) {
+            if !self.seen.promoted.contains(&line.queue) {
                 self.promote(&line.queue)?;
-                self.take_back(&line.queue)?;
-                self.seen.brought_back.insert(line.queue.clone());
+                self.requeue_lapsed(&line.queue)?;
+                self.seen.promoted.insert(line.queue.clone());
             }
         }
         if let Some(only) = &request.only {
             self.promote_target(only)?;
         }
-        if self.has_one_already(request)? {
+        if self.holds_exclusive_job(request)? {
             return Ok(Vec::new());
         }
         let limit = request.limit.min(CLAIMED_MAX);
-        let mut rooms = self.rooms_of_providers(&lines, limit)?;
-        lines.retain(|line| room(&rooms, line.provider.as_ref()) > 0);
+        let mut capacity = self.provider_capacity(&lines, limit)?;
+        lines.retain(|line| capacity_of(&capacity, line.provider.as_ref()) > 0);
         let mut chosen = Vec::new();
-        for one in candidates(self.db, request, &lines, limit)? {
-            let left = one
+        for candidate in candidates(self.db, request, &lines, limit)? {
+            let left = candidate
                 .job
                 .provider
                 .as_ref()
-                .and_then(|name| rooms.get_mut(name));
+                .and_then(|name| capacity.get_mut(name));
             match left {
                 Some(0) => continue,
                 Some(left) => *left -= 1,
                 None => {}
             }
-            chosen.push(one);
+            chosen.push(candidate);
             if nat32(rows::count(chosen.len())) >= limit {
                 break;
             }
         }
         chosen
             .into_iter()
-            .map(|one| self.lease(one, request))
+            .map(|candidate| self.lease(candidate, request))
             .collect()
     }
 
-    /// Whether the holder has a claim, where it may have one at a time.
-    fn has_one_already(&self, request: &ClaimRequest) -> Result<bool, Error> {
+    /// Returns whether the worker already holds a job of an exclusive queue.
+    fn holds_exclusive_job(&self, request: &ClaimRequest) -> Result<bool, Error> {
         let holder = rows::clean(&request.worker);
         let mut select = self.db.prepare_cached(
             "SELECT 1 FROM jobs WHERE state = 'leased' AND holder = ?1 AND queue = ?2 LIMIT 1",
@@ -116,19 +117,19 @@ impl Tx<'_> {
         Ok(false)
     }
 
-    /// The number of jobs that each limited provider may still get.
-    fn rooms_of_providers(
+    /// Returns the number of jobs that each limited provider may still get.
+    fn provider_capacity(
         &self,
         lines: &[ClaimLine],
         limit: u32,
     ) -> Result<BTreeMap<String, u32>, Error> {
-        let mut rooms = BTreeMap::new();
+        let mut capacity = BTreeMap::new();
         let names: BTreeSet<&String> = lines
             .iter()
             .filter_map(|line| line.provider.as_ref())
             .collect();
         if names.is_empty() {
-            return Ok(rooms);
+            return Ok(capacity);
         }
         let mut select = self.db.prepare_cached(
             "SELECT limits.most - (SELECT count(*) FROM jobs
@@ -136,15 +137,15 @@ impl Tx<'_> {
             FROM provider_limits AS limits WHERE provider = ?1",
         )?;
         for provider in names {
-            let mut left = select.query(params![provider, self.now])?;
-            if let Some(row) = left.next()? {
-                rooms.insert(provider.clone(), nat32(row.get(0)?).min(limit));
+            let mut rows = select.query(params![provider, self.now])?;
+            if let Some(row) = rows.next()? {
+                capacity.insert(provider.clone(), nat32(row.get(0)?).min(limit));
             }
         }
-        Ok(rooms)
+        Ok(capacity)
     }
 
-    /// The chosen one, should there be more that are due than one claim promotes.
+    /// Promotes the target of the claim, in case more jobs are due than one claim promotes.
     fn promote_target(&self, only: &ClaimTarget) -> Result<(), Error> {
         match only {
             ClaimTarget::Job(job) => self
@@ -165,7 +166,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Waiting jobs whose time has come.
+    /// Makes waiting jobs ready that are due.
     fn promote(&self, queue: &str) -> Result<(), Error> {
         let mut select = self.db.prepare_cached(
             "SELECT id FROM jobs WHERE state = 'waiting' AND queue = ?1 AND not_before <= ?2
@@ -182,9 +183,9 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Leased jobs that no ticket follows and whose lease ran out: nobody else will bring them
-    /// back. The fence stays and grows at the next claim, so the old holder's report is refused.
-    fn take_back(&self, queue: &str) -> Result<u64, Error> {
+    /// Requeues jobs without a ticket whose lease ran out; nothing else would. The fence stays and
+    /// grows at the next claim, so a report of the old holder is refused.
+    fn requeue_lapsed(&self, queue: &str) -> Result<u64, Error> {
         let mut select = self.db.prepare_cached(
             "SELECT id, attempts, kind, ticket, holder FROM jobs
             WHERE state = 'leased' AND tracked = 0 AND queue = ?1 AND lease_until <= ?2
@@ -205,12 +206,12 @@ impl Tx<'_> {
                 self.end_retry(job.id, self.now, attempts, &error)?;
                 "job_lease_lost"
             };
-            self.tell(name, &job.holder, job.ticket.as_deref(), &story)?;
+            self.log_event(name, &job.holder, job.ticket.as_deref(), &story)?;
         }
         Ok(count)
     }
 
-    /// Puts back what no ticket follows, in every queue; the rest is for the tickets to decide.
+    /// Requeues lapsed jobs without a ticket in every queue; lists the others for their tickets.
     pub(super) fn expire(&mut self, most: u32) -> Result<Expired, Error> {
         let mut select = self.db.prepare_cached(
             "SELECT DISTINCT queue FROM jobs
@@ -221,7 +222,7 @@ impl Tx<'_> {
             .collect::<Result<_, _>>()?;
         let mut requeued = 0;
         for queue in queues {
-            requeued += self.take_back(&queue)?;
+            requeued += self.requeue_lapsed(&queue)?;
             self.made_ready(&queue);
         }
         Ok(Expired {
@@ -234,11 +235,11 @@ impl Tx<'_> {
         let mut select = self.db.prepare_cached(
             "SELECT id, state, fence, lease_until, queue FROM jobs WHERE id = ?1",
         )?;
-        let mut found = select.query([job.0])?;
-        let row = found.next()?;
+        let mut rows = select.query([job.0])?;
+        let row = rows.next()?;
         let queue: Option<String> = row.map(|row| row.get(4)).transpose()?;
-        assert_fence(row.map(held).transpose()?, job.0, fence)?;
-        drop(found);
+        assert_fence(row.map(lease_columns).transpose()?, job.0, fence)?;
+        drop(rows);
         self.db
             .prepare_cached(
                 "UPDATE jobs SET state = 'ready', holder = NULL, lease_until = NULL, provider = NULL
@@ -272,7 +273,7 @@ impl Tx<'_> {
         if !chosen.tracked {
             let ticket = job.ticket.as_ref().map(TicketId::as_str);
             let story = JobStory::new(job.id.0, job.queue.name(), &chosen.kind);
-            self.tell("job_claimed", &job.holder, ticket, &story)?;
+            self.log_event("job_claimed", &job.holder, ticket, &story)?;
         }
         Ok(job)
     }
@@ -299,22 +300,22 @@ fn lapsed_free(row: &Row<'_>) -> rusqlite::Result<Lapsed> {
 fn paused(db: &Connection, now: i64) -> Result<Vec<(String, String)>, Error> {
     let mut select =
         db.prepare_cached("SELECT scope, name FROM pauses WHERE until IS NULL OR until > ?1")?;
-    let found = select.query_map([now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let rows = select.query_map([now], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The number of jobs that a provider may still take; unlimited without a limit.
-fn room(rooms: &BTreeMap<String, u32>, provider: Option<&String>) -> u32 {
-    let limited = provider.and_then(|name| rooms.get(name));
+/// Returns the number of jobs that a provider may still take; `u32::MAX` without a limit.
+fn capacity_of(capacity: &BTreeMap<String, u32>, provider: Option<&String>) -> u32 {
+    let limited = provider.and_then(|name| capacity.get(name));
     limited.copied().unwrap_or(u32::MAX)
 }
 
-/// In the order of [`candidate`].
+/// Columns in the order of [`candidate`].
 const CANDIDATE_COLUMNS: &str = "id, queue, ticket, serial, kind, body, fence, holder, lease_until,
     attempts, agent, provider, priority, tracked";
 
-/// The job is among those the worker has not passed over (?1), needs no label but these (?2), and
-/// depends on nothing that is not done.
+/// Condition for a claimable job: the worker has not rejected it (?1), it needs only these labels
+/// (?2), and its dependencies are done.
 const CLAIMABLE: &str = "state = 'ready'
     AND (?1 IS NULL OR id NOT IN (SELECT value FROM json_each(?1)))
     AND (needs IS NULL OR ?2 IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(needs)
@@ -323,13 +324,13 @@ const CLAIMABLE: &str = "state = 'ready'
         WHERE NOT EXISTS (SELECT 1 FROM jobs AS other
             WHERE other.key = one.value AND other.state = 'done')))";
 
-/// The parameters that every search binds.
+/// Parameters of [`CLAIMABLE`], as JSON.
 struct Filters {
     except: Option<String>,
     labels: Option<String>,
 }
 
-/// Priority first, then age.
+/// Returns the claimable jobs, by priority, then age.
 fn candidates(
     db: &Connection,
     request: &ClaimRequest,
@@ -347,13 +348,13 @@ fn candidates(
             .map(serde_json::to_string)
             .transpose()?,
     };
-    let mut found = match &request.only {
-        Some(ClaimTarget::Job(job)) => the_one(db, &filters, lines, *job)?,
+    let mut candidates = match &request.only {
+        Some(ClaimTarget::Job(job)) => of_job(db, &filters, lines, *job)?,
         Some(ClaimTarget::Ticket(ticket)) => of_ticket(db, &filters, lines, ticket.as_str())?,
         None => of_queues(db, &filters, lines, limit)?,
     };
-    found.sort_unstable_by_key(|one| (Reverse(one.priority), one.job.id));
-    Ok(found)
+    candidates.sort_unstable_by_key(|candidate| (Reverse(candidate.priority), candidate.job.id));
+    Ok(candidates)
 }
 
 fn candidate(row: &Row<'_>) -> Result<ClaimCandidate, Error> {
@@ -365,7 +366,7 @@ fn candidate(row: &Row<'_>) -> Result<ClaimCandidate, Error> {
     })
 }
 
-/// One walk for each line.
+/// Finds candidates with one index walk per line.
 fn of_queues(
     db: &Connection,
     filters: &Filters,
@@ -376,7 +377,7 @@ fn of_queues(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND queue = ?3 AND agent = ?4
         ORDER BY priority DESC, id LIMIT ?5"
     ))?;
-    let mut all = Vec::new();
+    let mut candidates = Vec::new();
     for line in lines {
         let values = params![
             filters.except,
@@ -385,17 +386,17 @@ fn of_queues(
             line.assigned_to,
             limit
         ];
-        let mut found = select.query(values)?;
-        while let Some(row) = found.next()? {
-            let mut one = candidate(row)?;
-            one.job.provider.clone_from(&line.provider);
-            all.push(one);
+        let mut rows = select.query(values)?;
+        while let Some(row) = rows.next()? {
+            let mut candidate = candidate(row)?;
+            candidate.job.provider.clone_from(&line.provider);
+            candidates.push(candidate);
         }
     }
-    Ok(all)
+    Ok(candidates)
 }
 
-/// One ticket has few jobs: they are all looked at.
+/// Finds candidates among all jobs of one ticket, which has few.
 fn of_ticket(
     db: &Connection,
     filters: &Filters,
@@ -406,11 +407,11 @@ fn of_ticket(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND ticket = ?3
         ORDER BY priority DESC, id LIMIT {CLAIMED_MAX}"
     ))?;
-    let found = select.query(params![filters.except, filters.labels, ticket])?;
-    of_lines(found, lines)
+    let rows = select.query(params![filters.except, filters.labels, ticket])?;
+    of_lines(rows, lines)
 }
 
-fn the_one(
+fn of_job(
     db: &Connection,
     filters: &Filters,
     lines: &[ClaimLine],
@@ -419,31 +420,31 @@ fn the_one(
     let mut select = db.prepare_cached(&format!(
         "SELECT {CANDIDATE_COLUMNS} FROM jobs WHERE {CLAIMABLE} AND id = ?3"
     ))?;
-    let found = select.query(params![filters.except, filters.labels, job.0])?;
-    of_lines(found, lines)
+    let rows = select.query(params![filters.except, filters.labels, job.0])?;
+    of_lines(rows, lines)
 }
 
-fn of_lines(mut found: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<ClaimCandidate>, Error> {
-    let mut all = Vec::new();
-    while let Some(row) = found.next()? {
+fn of_lines(mut rows: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<ClaimCandidate>, Error> {
+    let mut candidates = Vec::new();
+    while let Some(row) = rows.next()? {
         let mut one = candidate(row)?;
         let assigned_to = one.job.agent.as_deref().unwrap_or_default();
-        let mut of_this = lines
+        let mut matching = lines
             .iter()
             .filter(|line| line.queue == one.job.queue.name() && line.assigned_to == assigned_to);
-        if let Some(line) = of_this.next() {
+        if let Some(line) = matching.next() {
             one.job.provider.clone_from(&line.provider);
-            all.push(one);
+            candidates.push(one);
         }
     }
-    Ok(all)
+    Ok(candidates)
 }
 
-/// What somebody who waits has to know.
+/// Whether a waiting caller should claim now.
 #[derive(Debug)]
 pub(super) enum SqliteJobReadiness {
     Ready,
-    /// Nothing yet, and when time alone will bring something.
+    /// No job yet; `due_in` is the time until a job becomes ready by itself.
     Nothing {
         due_in: Option<Duration>,
     },
@@ -463,14 +464,14 @@ pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<SqliteJobR
             UNION ALL SELECT ?2 WHERE EXISTS (SELECT 1 FROM jobs
                 WHERE state = 'ready' AND queue = ?1 AND depends_on IS NOT NULL))",
     )?;
-    let again = rows::lease_end(now, DEPENDENCY_POLL);
+    let poll_at = rows::lease_end(now, DEPENDENCY_POLL);
     let mut due: Option<i64> = pause_end(db, now)?;
     let queues: BTreeSet<&String> = lines.iter().map(|line| &line.queue).collect();
     for queue in queues {
-        let first: Option<i64> = select.query_row(params![queue, again], |row| row.get(0))?;
-        due = due.into_iter().chain(first).min();
+        let queue_due: Option<i64> = select.query_row(params![queue, poll_at], |row| row.get(0))?;
+        due = due.into_iter().chain(queue_due).min();
     }
-    // What is due already is brought back by the claim itself.
+    // A job that is already due is made ready by the claim itself.
     if due.is_some_and(|at| at <= now) {
         return Ok(SqliteJobReadiness::Ready);
     }
@@ -491,9 +492,9 @@ fn lapsed(db: &Connection, most: u32, now: i64) -> Result<Vec<Leased>, Error> {
         ORDER BY lease_until LIMIT ?2"
     );
     let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query(params![now, most])?;
+    let mut rows = select.query(params![now, most])?;
     let mut jobs = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         jobs.push(leased(row)?);
     }
     Ok(jobs)

@@ -1,4 +1,4 @@
-//! How far readers of the log have come.
+//! Leased cursors of the readers of the event log. The table is called `bookmarks`.
 
 use std::time::Duration;
 
@@ -34,12 +34,12 @@ impl Tx<'_> {
             lease_end(self.now, lease),
             self.now,
         ];
-        let taken = upsert.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)));
-        let place = taken.optional()?.map(|(transaction, sequence)| Cursor {
+        let position = upsert.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)));
+        let cursor = position.optional()?.map(|(transaction, sequence)| Cursor {
             transaction: nat(transaction),
             sequence: nat(sequence),
         });
-        Ok(place)
+        Ok(cursor)
     }
 
     pub(super) fn move_cursor(

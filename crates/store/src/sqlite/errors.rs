@@ -1,4 +1,4 @@
-//! What `SQLite` says, in the store's words.
+//! Maps errors of `SQLite` to errors of the store.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl From<serde_json::Error> for Error {
 }
 
 impl Error {
-    /// The same, naming the file: whoever reads it may have several.
+    /// Adds the path of the database file to the message; a user may have several.
     pub(super) fn at(self, path: &Path) -> Self {
         let name = |text: String| format!("{}: {text}", path.display());
         match self {
@@ -53,17 +53,18 @@ impl Error {
         }
     }
 
-    /// A COMMIT that failed. A full disk or somebody's lock is found before the commit's last
-    /// page is in the log; after any other failure the page may be there or not.
+    /// Maps the error of a failed COMMIT. `SQLite` detects a full disk or a lock before the
+    /// commit's last page is in the WAL; after any other error the commit may have been written or
+    /// not.
     pub(super) fn of_commit(error: rusqlite::Error) -> Self {
         match Self::from(error) {
-            known @ (Self::DiskFull(_) | Self::Locked(_) | Self::ReadOnly(_)) => known,
+            not_written @ (Self::DiskFull(_) | Self::Locked(_) | Self::ReadOnly(_)) => not_written,
             other => Self::OutcomeUnknown(other.to_string()),
         }
     }
 }
 
-/// A column that holds something else than it should.
+/// A column holds a value of another type than expected.
 impl From<FromSqlError> for Error {
     fn from(error: FromSqlError) -> Self {
         Self::Other(error.to_string())

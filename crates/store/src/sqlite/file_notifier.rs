@@ -1,6 +1,6 @@
-//! Wake-ups between processes that share one `SQLite` file: a small file beside it, written after a
-//! commit that made work ready, and watched by whoever waits. Where no watch can be had, the slow
-//! poll under every wait is all there is.
+//! Wake-ups between processes that share one `SQLite` file. A commit that made work ready writes to
+//! a small file next to the database, and waiting processes watch that file with inotify. Without a
+//! watch only the fallback poll remains.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use rustix::fs::inotify;
 
 use crate::notifier::Notifier;
 
-use super::space::beside;
+use super::space::sibling_path;
 
 /// Notifies other processes.
 #[derive(Debug)]
@@ -25,22 +25,22 @@ pub(super) struct FileNotifier {
 
 impl FileNotifier {
     pub(super) fn new(database: &Path) -> Self {
-        let mut how = OpenOptions::new();
-        how.write(true).create(true).truncate(false).mode(0o600);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
         Self {
-            file: how.open(path(database)).ok(),
+            file: options.open(path(database)).ok(),
         }
     }
 
     pub(super) fn notify(&self) {
         if let Some(file) = &self.file {
-            // A wake-up that cannot be sent is what the slow poll is for.
+            // If the wake-up cannot be sent, the fallback poll finds the work.
             let _ = file.write_at(b"!", 0);
         }
     }
 }
 
-/// Passes notifications of other processes on to the waiters of this one, until it is dropped.
+/// Forwards notifications of other processes to the waiters of this one, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
@@ -52,11 +52,11 @@ impl Watch {
         let stop = Arc::<AtomicBool>::default();
         if let Ok(watch) = watch(&path(database)) {
             let stop = Arc::clone(&stop);
-            let watching = move || pass_on(&watch, &notifier, &stop);
-            // Without the thread there is still the slow poll.
+            let forward = move || pass_on(&watch, &notifier, &stop);
+            // Without the thread the fallback poll still works.
             let _ = thread::Builder::new()
                 .name("store-watch".to_owned())
-                .spawn(watching);
+                .spawn(forward);
         }
         Self {
             stop,
@@ -68,12 +68,13 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
+        // The thread blocks in `read`; a write to the file wakes it, and it sees `stop`.
         self.file_notifier.notify();
     }
 }
 
 fn path(database: &Path) -> PathBuf {
-    beside(database, "wake")
+    sibling_path(database, "wake")
 }
 
 fn watch(path: &Path) -> io::Result<OwnedFd> {
@@ -82,7 +83,7 @@ fn watch(path: &Path) -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-/// Takes all that is there at once; how many notifications there were does not matter.
+/// Reads all pending inotify events at once; their number does not matter.
 fn pass_on(watch: &OwnedFd, notifier: &Notifier, stop: &AtomicBool) {
     let mut buffer = [0_u8; 4096];
     while rustix::io::retry_on_intr(|| rustix::io::read(watch, &mut buffer)).is_ok() {

@@ -1,4 +1,4 @@
-//! Jobs that no ticket decides about: ended and prolonged by whoever holds their lease.
+//! Ends jobs without a ticket, and extends leases. Only the holder of the lease may do either.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::job::{ClaimRequest, FinishedTask, JobId, Leased, TaskOutcome};
 use crate::rows::{self, JobStory};
 
-use super::jobs::{assert_fence, held};
+use super::jobs::{assert_fence, lease_columns};
 use super::writer::Tx;
 
 impl Tx<'_> {
@@ -19,8 +19,8 @@ impl Tx<'_> {
         ended: &[FinishedTask],
         then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
-        for one in ended {
-            self.end_free(one)?;
+        for job in ended {
+            self.end_free(job)?;
         }
         then.map_or(Ok(Vec::new()), |request| self.claim_if_room(request))
     }
@@ -30,20 +30,20 @@ impl Tx<'_> {
             "SELECT id, state, fence, lease_until, tracked, ticket, queue, kind, holder, attempts
             FROM jobs WHERE id = ?1",
         )?;
-        let mut found = select.query([ended.job.0])?;
-        let Some(row) = found.next()? else {
+        let mut rows = select.query([ended.job.0])?;
+        let Some(row) = rows.next()? else {
             return assert_fence(None, ended.job.0, ended.fence).map(drop);
         };
-        let held = assert_fence(Some(held(row)?), ended.job.0, ended.fence)?;
+        let id = assert_fence(Some(lease_columns(row)?), ended.job.0, ended.fence)?.id;
         if row.get(4)? {
-            return Err(Error::of_a_ticket(&ended.job.0.to_string()));
+            return Err(Error::belongs_to_ticket(&ended.job.0.to_string()));
         }
         let queue = row.get_ref(6)?.as_str()?;
-        let mut story = JobStory::new(held.id, queue, row.get_ref(7)?.as_str()?);
+        let mut story = JobStory::new(id, queue, row.get_ref(7)?.as_str()?);
         let attempts = row.get::<_, i64>(9)? + 1;
         let name = match &ended.outcome {
             TaskOutcome::Done { result } => {
-                self.end_done(held.id, &serde_json::to_string(result)?)?;
+                self.end_done(id, &serde_json::to_string(result)?)?;
                 "job_done"
             }
             TaskOutcome::Retry {
@@ -53,18 +53,18 @@ impl Tx<'_> {
             } => {
                 let attempts = attempts - i64::from(!counts);
                 story = story.failed(attempts, error);
-                self.end_retry(held.id, not_before.0, attempts, error)?;
+                self.end_retry(id, not_before.0, attempts, error)?;
                 self.made_ready(queue);
                 "job_retried"
             }
             TaskOutcome::Dead { error } => {
                 story = story.failed(attempts, error);
-                self.end_dead(held.id, attempts, error)?;
+                self.end_dead(id, attempts, error)?;
                 "job_dead"
             }
         };
         let by = row.get_ref(8)?.as_str_or_null()?.unwrap_or_default();
-        self.tell(name, by, row.get_ref(5)?.as_str_or_null()?, &story)
+        self.log_event(name, by, row.get_ref(5)?.as_str_or_null()?, &story)
     }
 
     pub(super) fn drop_free(&self, job: JobId, by: &str, why: &str) -> Result<bool, Error> {
@@ -75,13 +75,13 @@ impl Tx<'_> {
             RETURNING queue, kind",
         )?;
         let why = rows::clean(why);
-        let mut found = update.query(params![job.0, why, self.now])?;
-        let Some(row) = found.next()? else {
+        let mut rows = update.query(params![job.0, why, self.now])?;
+        let Some(row) = rows.next()? else {
             return Ok(false);
         };
         let (queue, kind): (String, String) = (row.get(0)?, row.get(1)?);
         let story = JobStory::new(job.0, &queue, &kind).dropped(&why);
-        self.tell("job_dropped", &rows::clean(by), None, &story)?;
+        self.log_event("job_dropped", &rows::clean(by), None, &story)?;
         Ok(true)
     }
 
@@ -128,8 +128,8 @@ impl Tx<'_> {
         let mut select = self
             .db
             .prepare_cached("SELECT id, state, fence, lease_until FROM jobs WHERE id = ?1")?;
-        let found = select.query_row([job.0], held).optional()?;
-        assert_fence(found, job.0, fence)?;
+        let lease_columns = select.query_row([job.0], lease_columns).optional()?;
+        assert_fence(lease_columns, job.0, fence)?;
         let until = rows::lease_end(self.now, lease);
         self.db
             .prepare_cached("UPDATE jobs SET lease_until = ?2 WHERE id = ?1")?

@@ -1,9 +1,9 @@
 //! Notices when the database file is deleted, replaced or cut short while a program works on it.
 //!
-//! `SQLite` goes on with the file that it has open, so a run would end well with a database that
-//! nobody will find again. The file has a random id; a mark beside it repeats the id, so that the next
-//! program does not silently begin with an empty database where there was one. While the store is
-//! open, every read and every commit first compares what lies at the path with what was opened: a
+//! `SQLite` keeps using the file that it has open, so a run could succeed on a database that no
+//! longer exists at its path. The database has a random id, and a mark file next to it repeats the
+//! id, so that the next program does not silently start with an empty database. While the store is
+//! open, every read and every commit first compares the files at the paths with the opened ones: a
 //! `stat` of three files, which costs a few microseconds.
 
 use std::fs::{self, OpenOptions};
@@ -17,12 +17,12 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 
-use super::space::beside;
+use super::space::sibling_path;
 
-/// An `SQLite` file has a header of so many bytes.
+/// Size of the header of an `SQLite` file.
 const HEADER_BYTES: u64 = 100;
 
-/// The files that were opened.
+/// The opened files of the database.
 #[derive(Debug)]
 pub(super) struct DatabaseFiles {
     path: PathBuf,
@@ -32,9 +32,10 @@ pub(super) struct DatabaseFiles {
 #[derive(Debug)]
 struct DatabaseFileIds {
     main: Inode,
-    /// Where `SQLite` keeps what is not in the main file yet, and who reads what.
+    /// The `-wal` file (commits that are not in the main file yet) and the `-shm` file (its index
+    /// and the readers' marks).
     beside: [(PathBuf, Option<Inode>); 2],
-    /// The main file never shrinks: it is never vacuumed.
+    /// Last known size. The main file never shrinks, because it is never vacuumed.
     bytes: u64,
 }
 
@@ -45,24 +46,24 @@ struct Inode {
 }
 
 impl Inode {
-    fn of(found: &fs::Metadata) -> Self {
+    fn of(metadata: &fs::Metadata) -> Self {
         Self {
-            device: found.dev(),
-            number: found.ino(),
+            device: metadata.dev(),
+            number: metadata.ino(),
         }
     }
 }
 
-/// Refuses to make an empty database where the mark says that there was one.
-pub(super) fn may_be_made(path: &Path) -> Result<(), Error> {
+/// Refuses to create an empty database if the mark file shows that there was one.
+pub(super) fn check_may_create(path: &Path) -> Result<(), Error> {
     let mark = mark(path);
-    let there = fs::metadata(path).map_or(0, |found| found.len());
-    if there > 0 || fs::symlink_metadata(&mark).is_err() {
+    let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if bytes > 0 || fs::symlink_metadata(&mark).is_err() {
         return Ok(());
     }
-    let what = if path.exists() { "is empty" } else { "is gone" };
+    let state = if path.exists() { "is empty" } else { "is gone" };
     Err(Error::Gone(format!(
-        "{} {what}, though {} says that it was in use; {}",
+        "{} {state}, but {} shows that it was in use; {}",
         path.display(),
         mark.display(),
         what_to_do(&mark)
@@ -78,30 +79,30 @@ fn what_to_do(mark: &Path) -> String {
 }
 
 impl DatabaseFiles {
-    /// Compares the id in the file with the mark, and remembers which files were opened.
+    /// Compares the id in the database with the mark file, and records which files were opened.
     pub(super) fn establish(path: &Path, db: &Connection) -> Result<Self, Error> {
         let id: String = db.query_row("SELECT id FROM database_identity", [], |row| row.get(0))?;
         let mark = mark(path);
-        let marked = fs::read_to_string(&mark).unwrap_or_default();
-        let marked = marked.trim();
-        if marked.is_empty() {
-            // Without a mark a lost database is noticed only while it is open.
+        let marked_id = fs::read_to_string(&mark).unwrap_or_default();
+        let marked_id = marked_id.trim();
+        if marked_id.is_empty() {
+            // Not fatal: without the mark, a lost database is noticed only while it is open.
             if let Err(error) = write_mark(&mark, &id) {
                 let path = mark.display();
-                tracing::warn!(%error, %path, "could not write the mark of the database");
+                tracing::warn!(%error, %path, "could not write the mark file of the database");
             }
-        } else if marked != id {
+        } else if marked_id != id {
             return Err(Error::Gone(format!(
-                "{} is another database than the one that was in use here; {}",
+                "{} is not the database that was in use here; {}",
                 path.display(),
                 what_to_do(&mark)
             )));
         }
         let main = fs::metadata(path).map_err(|_| gone(path, "was deleted"))?;
-        let beside = ["wal", "shm"].map(|what| {
-            let path = beside(path, what);
-            let found = fs::metadata(&path).ok();
-            (path, found.as_ref().map(Inode::of))
+        let beside = ["wal", "shm"].map(|suffix| {
+            let path = sibling_path(path, suffix);
+            let metadata = fs::metadata(&path).ok();
+            (path, metadata.as_ref().map(Inode::of))
         });
         Ok(Self {
             path: path.to_owned(),
@@ -113,23 +114,23 @@ impl DatabaseFiles {
         })
     }
 
-    /// Whether the files at their paths are still those that were opened.
+    /// Checks that the files at their paths are still the opened ones.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let main = fs::metadata(&self.path).map_err(|_| gone(&self.path, "was deleted"))?;
-        if Inode::of(&main) != seen.main {
+        if Inode::of(&main) != opened.main {
             return Err(gone(&self.path, "was replaced by another file"));
         }
-        if main.len() < seen.bytes.max(HEADER_BYTES) {
+        if main.len() < opened.bytes.max(HEADER_BYTES) {
             return Err(gone(&self.path, "was cut short"));
         }
-        seen.bytes = main.len();
-        for (path, known) in &mut seen.beside {
-            let found = fs::metadata(&*path).ok().as_ref().map(Inode::of);
-            match (*known, found) {
-                (None, found) => *known = found,
+        opened.bytes = main.len();
+        for (path, recorded) in &mut opened.beside {
+            let current = fs::metadata(&*path).ok().as_ref().map(Inode::of);
+            match (*recorded, current) {
+                (None, current) => *recorded = current,
                 (Some(_), None) => return Err(gone(path, "was deleted")),
-                (Some(known), Some(found)) if known != found => {
+                (Some(recorded), Some(current)) if recorded != current => {
                     return Err(gone(path, "was replaced by another file"));
                 }
                 (Some(_), Some(_)) => {}
@@ -139,19 +140,19 @@ impl DatabaseFiles {
     }
 }
 
-fn gone(path: &Path, how: &str) -> Error {
+fn gone(path: &Path, event: &str) -> Error {
     Error::Gone(format!(
-        "{} {how} while it was in use: what was written since may be lost, and nothing more is \
-         written; restore it from a backup, then run again",
+        "{} {event} while it was in use: recent writes may be lost, and Countersign writes nothing \
+         more; restore it from a backup, then run again",
         path.display()
     ))
 }
 
 fn mark(path: &Path) -> PathBuf {
-    beside(path, "id")
+    sibling_path(path, "id")
 }
 
-/// Whole or not at all, and readable by its owner alone.
+/// Writes the mark atomically (temporary file and rename), readable only by its owner.
 fn write_mark(mark: &Path, id: &str) -> io::Result<()> {
     let part = mark.with_extension(format!("{}-part", std::process::id()));
     let mut file = OpenOptions::new()

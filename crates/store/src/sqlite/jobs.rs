@@ -1,5 +1,5 @@
-//! Jobs: put into the queue, turned by their tickets, shown. How one is chosen is in `claim`, how
-//! a free one ends in `finish`.
+//! Adds jobs, updates the jobs of tickets, and lists jobs. Claims are in `claim`, the end of jobs
+//! without a ticket is in `finish`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -14,7 +14,7 @@ use crate::rows::{self, Encoded, JobColumns, JobStory, JobUpdate, int, nat, nat3
 
 use super::writer::{CLOCK, Tx, now};
 
-/// What a fence is compared with.
+/// Columns of a job that a fence is compared with.
 pub(super) struct LeaseColumns {
     pub(super) id: i64,
     leased: bool,
@@ -23,8 +23,8 @@ pub(super) struct LeaseColumns {
 }
 
 impl Tx<'_> {
-    /// Where the event is a job's report, its lease must be the live one; where it says that the
-    /// lease was lost, the database's clock must agree.
+    /// Checks the lease of an event that reports on a job: the fence must be the current one. If
+    /// the event reports a lost lease, it must have run out by the database's clock.
     pub(super) fn assert_lease(&self, change: &Encoded) -> Result<(), Error> {
         let Some(check) = change.lease else {
             return Ok(());
@@ -33,19 +33,19 @@ impl Tx<'_> {
         let mut select = self.db.prepare_cached(
             "SELECT id, state, fence, lease_until FROM jobs WHERE ticket = ?1 AND serial = ?2",
         )?;
-        let held = select
-            .query_row(params![change.ticket.id, check.serial], held)
+        let lease = select
+            .query_row(params![change.ticket.id, check.serial], lease_columns)
             .optional()?;
-        let held = assert_fence(held, &name, check.fence)?;
-        if check.must_have_run_out && held.lease_until.is_some_and(|until| until > self.now) {
+        let lease = assert_fence(lease, &name, check.fence)?;
+        if check.must_have_run_out && lease.lease_until.is_some_and(|until| until > self.now) {
             return Err(Error::lease_alive(&name));
         }
         Ok(())
     }
 
     pub(super) fn turn_jobs(&mut self, ticket: &str, turns: &[JobUpdate]) -> Result<(), Error> {
-        for turn in turns {
-            let (serial, known) = match turn {
+        for update in turns {
+            let (serial, exists) = match update {
                 JobUpdate::Retry {
                     serial,
                     not_before,
@@ -66,7 +66,7 @@ impl Tx<'_> {
                     self.end_of_ticket(ticket, *serial, *state, why.as_deref())?,
                 ),
             };
-            if !known {
+            if !exists {
                 return Err(Error::no_such_job(ticket, *serial));
             }
         }
@@ -90,13 +90,13 @@ impl Tx<'_> {
         )?;
         let values = params![ticket, serial, state, not_before, attempts, error];
         let queue: Option<String> = update.query_row(values, |row| row.get(0)).optional()?;
-        let known = queue.is_some();
+        let exists = queue.is_some();
         self.ready.extend(queue);
-        Ok(known)
+        Ok(exists)
     }
 
-    /// Ready, or waiting for its time. Whoever joined the group late comes with a later time than the
-    /// group's: nothing waits before the clock was looked at again.
+    /// Returns ready, or waiting until `not_before`. An operation that joined the group late may
+    /// use a later time than the group's, so the clock is read again before a job has to wait.
     pub(super) fn state_for(&self, not_before: i64) -> Result<&'static str, Error> {
         let now = if not_before > self.now {
             now(self.db)?
@@ -106,7 +106,7 @@ impl Tx<'_> {
         Ok(rows::state_for(not_before, now))
     }
 
-    /// A job that has ended stays as it ended.
+    /// Ends a job of a ticket; a job that has ended already stays as it is.
     fn end_of_ticket(
         &self,
         ticket: &str,
@@ -158,7 +158,7 @@ impl Tx<'_> {
             list(&job.needs)?,
             list(&job.depends_on)?,
         ])?;
-        // A waiting one too: whoever waits must learn when its time comes.
+        // Also for a waiting job: waiters must learn when it becomes due.
         self.made_ready(&job.queue);
         Ok(self.db.last_insert_rowid())
     }
@@ -196,7 +196,7 @@ impl Tx<'_> {
     fn add_free(&mut self, job: &JobColumns) -> Result<i64, Error> {
         let id = self.add_job(job)?;
         let story = JobStory::new(id, &job.queue, &job.kind);
-        self.tell("job_enqueued", "", None, &story)?;
+        self.log_event("job_enqueued", "", None, &story)?;
         Ok(id)
     }
 
@@ -207,12 +207,12 @@ impl Tx<'_> {
         let mut select = self
             .db
             .prepare_cached("SELECT id, queue, kind, body FROM jobs WHERE key = ?1")?;
-        let found: Option<(i64, String, String, String)> = select
+        let row: Option<(i64, String, String, String)> = select
             .query_row([key], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             })
             .optional()?;
-        let Some((id, queue, kind, body)) = found else {
+        let Some((id, queue, kind, body)) = row else {
             return Ok(None);
         };
         job.assert_same(&queue, &kind, &body)?;
@@ -220,7 +220,7 @@ impl Tx<'_> {
     }
 }
 
-pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
+pub(super) fn lease_columns(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
     Ok(LeaseColumns {
         id: row.get(0)?,
         leased: row.get_ref(1)?.as_str()? == JobState::Leased.word(),
@@ -230,12 +230,13 @@ pub(super) fn held(row: &Row<'_>) -> rusqlite::Result<LeaseColumns> {
 }
 
 pub(super) fn assert_fence(
-    held: Option<LeaseColumns>,
+    lease: Option<LeaseColumns>,
     name: impl ToString,
     given: u64,
 ) -> Result<LeaseColumns, Error> {
-    let current = held.as_ref().map_or(0, |found| nat(found.fence));
-    held.filter(|found| found.leased && nat(found.fence) == given)
+    let current = lease.as_ref().map_or(0, |columns| nat(columns.fence));
+    lease
+        .filter(|columns| columns.leased && nat(columns.fence) == given)
         .ok_or_else(|| Error::StaleFence {
             job: name.to_string(),
             given,
@@ -243,7 +244,7 @@ pub(super) fn assert_fence(
         })
 }
 
-/// In the order of [`leased`].
+/// Columns in the order of [`leased`].
 pub(super) const LEASED_COLUMNS: &str =
     "id, queue, ticket, serial, kind, body, fence, holder, lease_until, attempts, agent, provider";
 
@@ -266,7 +267,7 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     })
 }
 
-/// A list as JSON text; NULL where it is empty.
+/// Encodes a list as JSON text; NULL for an empty list.
 fn list(names: &[String]) -> Result<Option<String>, Error> {
     if names.is_empty() {
         return Ok(None);
@@ -277,23 +278,23 @@ fn list(names: &[String]) -> Result<Option<String>, Error> {
 pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Paged<Job>, Error> {
     let listing = Listing::jobs(rows::JOB_COLUMNS, query, page, ('?', CLOCK));
     let mut select = db.prepare_cached(&listing.sql)?;
-    let mut found = select.query(params_from_iter(&listing.binds))?;
+    let mut rows = select.query(params_from_iter(&listing.binds))?;
     let mut items = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         items.push(job(row)?);
     }
     Ok(listing.page(items, |job| job.id.0))
 }
 
-/// Each state by its own index.
+/// Counts jobs by queue and state, each state with its own index.
 pub(super) fn count(db: &Connection) -> Result<Vec<(Queue, JobState, u64)>, Error> {
     let mut all = Vec::new();
     for state in JobState::COUNTED {
         let word = state.word();
         let sql = format!("SELECT queue, count(*) FROM jobs WHERE state = '{word}' GROUP BY queue");
         let mut select = db.prepare_cached(&sql)?;
-        let mut found = select.query([])?;
-        while let Some(row) = found.next()? {
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
             all.push((row.get::<_, String>(0)?.into(), state, nat(row.get(1)?)));
         }
     }
@@ -304,11 +305,12 @@ pub(super) fn one(db: &Connection, id: JobId) -> Result<Option<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let sql = format!("SELECT {columns} FROM jobs WHERE id = ?1");
     let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query([id.0])?;
-    found.next()?.map(job).transpose()
+    let mut rows = select.query([id.0])?;
+    rows.next()?.map(job).transpose()
 }
 
-/// Each state by its own index.
+/// Returns whether one of the queues has a job that has not ended; checks each state with its own
+/// index.
 pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error> {
     let mut select = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND queue = ?1)
@@ -323,24 +325,24 @@ pub(super) fn any_open(db: &Connection, queues: &[String]) -> Result<bool, Error
     Ok(false)
 }
 
-pub(super) fn in_hand(db: &Connection, asked: &HeldJobs) -> Result<Vec<Job>, Error> {
+pub(super) fn held_jobs(db: &Connection, request: &HeldJobs) -> Result<Vec<Job>, Error> {
     let columns = rows::JOB_COLUMNS;
     let mut select = db.prepare_cached(&format!(
         "SELECT {columns} FROM jobs
         WHERE state = 'leased' AND queue = ?1 AND holder = ?2 ORDER BY id"
     ))?;
-    let mut held = Vec::new();
-    for queue in &asked.queues {
-        let mut found = select.query([queue, &asked.holder])?;
-        while let Some(row) = found.next()? {
-            held.push(job(row)?);
+    let mut jobs = Vec::new();
+    for queue in &request.queues {
+        let mut rows = select.query([queue, &request.holder])?;
+        while let Some(row) = rows.next()? {
+            jobs.push(job(row)?);
         }
     }
-    held.sort_by_key(|job| job.id);
-    Ok(held)
+    jobs.sort_by_key(|job| job.id);
+    Ok(jobs)
 }
 
-/// The same of all queues.
+/// Returns whether any queue has a job that has not ended.
 pub(super) fn any_open_at_all(db: &Connection) -> Result<bool, Error> {
     let mut select = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'ready')

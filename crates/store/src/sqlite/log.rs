@@ -1,4 +1,4 @@
-//! The event log, the policies it names, and the answers that are given again.
+//! The event log, the policies that it names, and the stored answers of idempotency keys.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -13,7 +13,7 @@ use crate::rows::{self, EventColumns, int, nat, time};
 
 use super::writer::Tx;
 
-/// More than this is no page.
+/// Maximum number of events per page.
 const EVENTS_MAX: u32 = 10_000;
 
 impl Tx<'_> {
@@ -38,7 +38,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Writes it where nothing was written under this key before.
+    /// Appends the event unless one was appended under this key before.
     pub(super) fn append_once(&self, key: &str, event: &EventColumns) -> Result<(), Error> {
         let mut insert = self.db.prepare_cached(
             "INSERT INTO answers (key, payload_hash, answer, at) VALUES (?1, '', 'null', ?2)
@@ -50,8 +50,8 @@ impl Tx<'_> {
         }
     }
 
-    /// A line about a job that no ticket follows: the log is its only history.
-    pub(super) fn tell(
+    /// Logs an event of a job without a ticket; the log is its only history.
+    pub(super) fn log_event(
         &self,
         name: &str,
         by: &str,
@@ -75,13 +75,13 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The first answer, where the key was used for the same; a refusal where for another.
-    pub(super) fn answered(&self, asked: &Remembered) -> Result<Option<Value>, Error> {
-        match recall(self.db, &asked.key)? {
+    /// Returns the stored answer if the key was used for the same request; refuses another request.
+    pub(super) fn answered(&self, request: &Remembered) -> Result<Option<Value>, Error> {
+        match recall(self.db, &request.key)? {
             None => Ok(None),
-            Some(first) if first.payload_hash == asked.payload_hash => Ok(Some(first.answer)),
+            Some(first) if first.payload_hash == request.payload_hash => Ok(Some(first.answer)),
             Some(_) => Err(Error::KeyReused {
-                key: asked.key.clone(),
+                key: request.key.clone(),
             }),
         }
     }
@@ -105,10 +105,10 @@ impl Tx<'_> {
 pub(super) fn recall(db: &Connection, key: &str) -> Result<Option<Remembered>, Error> {
     let mut select =
         db.prepare_cached("SELECT payload_hash, answer FROM answers WHERE key = ?1")?;
-    let found: Option<(String, String)> = select
+    let row: Option<(String, String)> = select
         .query_row([rows::clean(key)], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((payload_hash, answer)) = found else {
+    let Some((payload_hash, answer)) = row else {
         return Ok(None);
     };
     Ok(Some(Remembered {
@@ -124,8 +124,8 @@ pub(super) fn policy(db: &Connection, id: &str) -> Result<Option<Policy>, Error>
     body.map(|text| rows::decode(&text)).transpose()
 }
 
-/// Writers are one at a time, so sequence numbers become visible in their own order and a cursor
-/// of the last one seen skips nothing.
+/// Lists events after a cursor. There is one writer at a time, so sequence numbers become visible
+/// in order and a cursor at the last event skips none.
 pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEvent>, Error> {
     let columns = "SELECT sequence, ticket, version, policy, at, name, by, body FROM events";
     let most = query.most.clamp(1, EVENTS_MAX);
@@ -135,16 +135,16 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEv
         let sql =
             format!("{columns} WHERE ticket = ?3 AND sequence > ?1 ORDER BY sequence LIMIT ?2");
         let mut select = db.prepare_cached(&sql)?;
-        let mut found = select.query(params![after, most, ticket.as_str()])?;
-        while let Some(row) = found.next()? {
+        let mut rows = select.query(params![after, most, ticket.as_str()])?;
+        while let Some(row) = rows.next()? {
             events.push(event(row)?);
         }
         return Ok(events);
     }
     let sql = format!("{columns} WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
     let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query(params![after, most])?;
-    while let Some(row) = found.next()? {
+    let mut rows = select.query(params![after, most])?;
+    while let Some(row) = rows.next()? {
         events.push(event(row)?);
     }
     Ok(events)
@@ -166,9 +166,9 @@ pub(super) fn newest(
         WHERE {filter} ORDER BY sequence DESC LIMIT ?1"
     );
     let mut select = db.prepare_cached(&sql)?;
-    let mut found = select.query(params![most, ticket.map(TicketId::as_str)])?;
+    let mut rows = select.query(params![most, ticket.map(TicketId::as_str)])?;
     let mut events = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         events.push(event(row)?);
     }
     events.reverse();
@@ -198,14 +198,14 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {
     })
 }
 
-/// Added up here and not in SQL: our sums saturate, `SQLite`'s overflow.
+/// Sums usage here and not in SQL: our sums saturate, while a sum in `SQLite` overflows.
 pub(super) fn spent_since(db: &Connection, since: Time) -> Result<Usage, Error> {
     let mut select = db.prepare_cached(
         "SELECT usd_micros, tokens, wall_ms FROM events WHERE wall_ms IS NOT NULL AND at >= ?1",
     )?;
-    let mut found = select.query([since.0])?;
+    let mut rows = select.query([since.0])?;
     let mut sum = Usage::default();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         sum = sum.plus(Usage {
             usd_micros: nat(row.get(0)?),
             tokens: nat(row.get(1)?),

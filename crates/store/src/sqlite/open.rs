@@ -1,4 +1,4 @@
-//! Opens an `SQLite` file: durable settings, the schema, and a clear word where it cannot be used.
+//! Opens an `SQLite` file: durable settings, migrations, and clear errors if it cannot be used.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,13 +12,13 @@ use crate::settings::Settings;
 
 use super::identity;
 
-/// From 3.7.0 to 3.51.2 a checkpoint beside a write could corrupt the file.
+/// Minimum version: from 3.7.0 to 3.51.2 a checkpoint during a write could corrupt the file.
 const VERSION_MIN: i32 = 3_051_003;
 
-/// Marks the file as ours.
+/// `application_id` of the file; refuses databases of other programs.
 const APPLICATION_ID: i32 = 0x4353_676e;
 
-/// In order; the schema's version is how many of them have been applied.
+/// Migrations in order; the schema version is the number of applied ones.
 const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
@@ -34,10 +34,10 @@ const MIGRATIONS: [&str; 10] = [
 
 const STATEMENTS_MAX: usize = 128;
 
-/// How often one of several that open a new file together lets another go first.
+/// Maximum retries of [`turn_to_wal`] when several processes open a new file at the same time.
 const TURNS_MAX: u32 = 64;
 
-/// The writing connection. Creates the file and its schema where there is none.
+/// Opens the write connection. Creates the file and its schema if there is none.
 pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     version_is_sound(rusqlite::version_number(), rusqlite::version())?;
     if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -47,7 +47,7 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
             .create(parent)
             .map_err(|error| cannot_write(path, &error.to_string()))?;
     }
-    identity::may_be_made(path)?;
+    identity::check_may_create(path)?;
     make_privately(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -57,16 +57,16 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
     Ok(db)
 }
 
-/// `SQLite` gives the files beside the database the mode that the database has. What cannot be made
-/// is told by the opening that follows.
+/// Creates the file readable only by its owner. `SQLite` gives the `-wal` and `-shm` files the same
+/// mode.
 fn make_privately(path: &Path) {
-    let mut how = OpenOptions::new();
-    how.write(true).create_new(true).mode(0o600);
-    // As said above.
-    let _ = how.open(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    // The file may exist already; any other error shows when SQLite opens it next.
+    let _ = options.open(path);
 }
 
-/// A connection that cannot write.
+/// Opens a read-only connection.
 pub(super) fn reader(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
@@ -77,8 +77,8 @@ pub(super) fn reader(path: &Path, settings: &Settings) -> Result<Connection, Err
 fn tune(db: &Connection, settings: &Settings) -> rusqlite::Result<()> {
     db.busy_timeout(settings.busy_timeout)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Otherwise SQLite plans a statement anew whenever a bound value might make another plan
-    // better, a LIMIT for one: that took a third of the writer's time.
+    // Otherwise SQLite plans a statement again whenever a bound value, such as a LIMIT, might make
+    // another plan better: that took a third of the writer's time.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
@@ -117,34 +117,35 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => cannot_write(path, &error.to_string()),
         _ => Error::from(error),
     })?;
-    // FULL: with NORMAL an acknowledged commit can be lost in a power cut.
+    // FULL: with NORMAL a power cut can lose an acknowledged commit.
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", true)?;
-    // Savepoints keep their undo log here; on disk it would cost more than the commit.
+    // Savepoints keep their undo log in the temp store; on disk it would cost more than the commit.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     migrate(db)
 }
 
-/// Of several that open a new file together, `SQLite` refuses all but one at once, whatever the busy
-/// timeout: each reads, and none may become the writer. Who was refused waits for a writer's turn, as
-/// the timeout has it, and looks again; mostly it is done then.
+/// Switches to WAL. When several processes open a new file at the same time, `SQLite` refuses all
+/// but one at once and ignores the busy timeout, because each reads and none may become the writer.
+/// A refused process waits for a write lock (with the busy timeout) and tries again; by then
+/// another process has usually switched the mode.
 fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
-    let turn = || db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+    let switch = || db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
     for _ in 0..TURNS_MAX {
-        match turn() {
+        match switch() {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 db.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?;
             }
-            turned => return turned,
+            result => return result,
         }
     }
-    turn()
+    switch()
 }
 
 fn migrate(db: &mut Connection) -> Result<(), Error> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    // IMMEDIATE, so that of two programs that start together one waits for the other.
+    // IMMEDIATE, so that one of two programs that start at the same time waits for the other.
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = tx.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let owner: i32 = tx.query_row("PRAGMA application_id", [], |row| row.get(0))?;

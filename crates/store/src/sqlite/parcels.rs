@@ -1,4 +1,4 @@
-//! Parcels: put, wanted, and taken by their key.
+//! Git bundles: stored, requested, and read by their key.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -10,9 +10,9 @@ use super::writer::Tx;
 
 impl Tx<'_> {
     pub(super) fn put_parcel(&self, parcel: &Parcel) -> Result<(), Error> {
-        let old = "DELETE FROM parcels WHERE at < ?1";
+        let delete_old = "DELETE FROM parcels WHERE at < ?1";
         self.db
-            .prepare_cached(old)?
+            .prepare_cached(delete_old)?
             .execute([self.now - PARCEL_MS_MAX])?;
         let sql = "INSERT INTO parcels (key, tip, why, wanted, at, bytes)
             VALUES (?1, ?2, ?3, 0, ?4, ?5)
@@ -41,14 +41,14 @@ impl Tx<'_> {
 pub(super) fn wanted(db: &Connection, most: u32) -> Result<Vec<String>, Error> {
     let sql = "SELECT key FROM parcels WHERE wanted ORDER BY at LIMIT ?1";
     let mut select = db.prepare_cached(sql)?;
-    let found = select.query_map([most], |row| row.get(0))?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let rows = select.query_map([most], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn one(db: &Connection, key: &str) -> Result<Option<Parcel>, Error> {
     let sql = "SELECT key, tip, why, bytes FROM parcels WHERE key = ?1";
     let mut select = db.prepare_cached(sql)?;
-    let found = select.query_row([key], |row| {
+    let parcel = select.query_row([key], |row| {
         Ok(Parcel {
             key: row.get(0)?,
             tip: row.get(1)?,
@@ -56,5 +56,5 @@ pub(super) fn one(db: &Connection, key: &str) -> Result<Option<Parcel>, Error> {
             bytes: row.get(3)?,
         })
     });
-    Ok(found.optional()?)
+    Ok(parcel.optional()?)
 }

@@ -1,5 +1,5 @@
-//! Reading connections, a few, used off the async threads. They cannot write. Whoever reads stays at
-//! it while others wait: a thread is not woken for each of two hundred questions.
+//! A few read-only connections, used on blocking threads. A reader keeps working while reads are
+//! queued, so that two hundred reads do not wake two hundred threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,7 +30,7 @@ struct Shared {
     line: Mutex<ReadQueue>,
 }
 
-/// What waits to be read, and who reads.
+/// Queued reads, the number of active readers, and idle connections.
 #[derive(Default)]
 struct ReadQueue {
     waiting: VecDeque<ReadTask>,
@@ -38,7 +38,7 @@ struct ReadQueue {
     idle: Vec<Connection>,
 }
 
-/// Told why where there is no connection.
+/// A queued read; it gets the error if there is no connection.
 type ReadTask = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
 
 impl Readers {
@@ -65,20 +65,20 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let work = move |db: Result<&Connection, Error>| {
-            // Nobody reads for a caller who has gone.
-            if !tell.is_closed() {
-                // It may go in this instant.
-                let _ = tell.send(db.and_then(work));
+            // Skip the read if the caller was cancelled.
+            if !sender.is_closed() {
+                // The caller may be cancelled just now.
+                let _ = sender.send(db.and_then(work));
             }
         };
         if self.shared.join(Box::new(work)) {
             let shared = Arc::clone(&self.shared);
-            tokio::task::spawn_blocking(move || shared.work_off());
+            tokio::task::spawn_blocking(move || shared.run_queue());
         }
-        let answer = told.await;
-        let answer = answer.map_err(|_| Error::Other("reading was broken off".to_owned()))?;
+        let answer = receiver.await;
+        let answer = answer.map_err(|_| Error::Other("the read was aborted".to_owned()))?;
         answer.map_err(|error| error.at(&self.shared.path))
     }
 }
@@ -88,16 +88,16 @@ impl Shared {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more has to come and read.
+    /// Queues a read; true if the caller must start one more reader.
     fn join(&self, work: ReadTask) -> bool {
-        let mut line = self.lock();
-        line.waiting.push_back(work);
-        let needed = line.at_work < self.most;
-        line.at_work += usize::from(needed);
+        let mut queue = self.lock();
+        queue.waiting.push_back(work);
+        let needed = queue.at_work < self.most;
+        queue.at_work += usize::from(needed);
         needed
     }
 
-    fn work_off(&self) {
+    fn run_queue(&self) {
         let mut db = None;
         while let Some(work) = self.next(&mut db) {
             if let Err(error) = self.identity.check() {
@@ -113,20 +113,20 @@ impl Shared {
                     }
                 };
             }
-            // Whoever asked learns that it was broken off, and the others are read for.
+            // After a panic this caller gets an error, and the reader continues with the others.
             let _ = catch_unwind(AssertUnwindSafe(|| db.as_ref().map(|db| work(Ok(db)))));
         }
     }
 
-    /// The next in line; where there is none, the connection is left for who comes later.
+    /// Takes the next read. If there is none, keeps the connection for a later reader.
     fn next(&self, db: &mut Option<Connection>) -> Option<ReadTask> {
-        let mut line = self.lock();
-        let next = line.waiting.pop_front();
+        let mut queue = self.lock();
+        let next = queue.waiting.pop_front();
         if next.is_none() {
-            line.at_work -= 1;
-            line.idle.extend(db.take());
+            queue.at_work -= 1;
+            queue.idle.extend(db.take());
         } else if db.is_none() {
-            *db = line.idle.pop();
+            *db = queue.idle.pop();
         }
         next
     }

@@ -1,4 +1,4 @@
-//! The small things: epics, pauses, messages, agents.
+//! Epics, pauses, provider limits, messages and agents.
 
 use rusqlite::{Connection, params};
 
@@ -125,9 +125,9 @@ impl Tx<'_> {
 pub(super) fn epics(db: &Connection) -> Result<Vec<Epic>, Error> {
     let mut select =
         db.prepare_cached("SELECT id, title, body, updated_at FROM epics ORDER BY id")?;
-    let mut found = select.query([])?;
+    let mut rows = select.query([])?;
     let mut epics = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         epics.push(Epic {
             id: row.get(0)?,
             title: row.get(1)?,
@@ -138,22 +138,22 @@ pub(super) fn epics(db: &Connection) -> Result<Vec<Epic>, Error> {
     Ok(epics)
 }
 
-/// Those in force; a pause that has ended by itself is not shown.
 pub(super) fn provider_limits(db: &Connection) -> Result<Vec<(String, u32)>, Error> {
     let sql = "SELECT provider, most FROM provider_limits ORDER BY provider";
     let mut select = db.prepare_cached(sql)?;
-    let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Lists the pauses in force, without those that have ended by themselves.
 pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     let mut select = db.prepare_cached(
         "SELECT scope, name, until, why, by FROM pauses WHERE until IS NULL OR until > ?1
         ORDER BY scope, name",
     )?;
-    let mut found = select.query([now(db)?])?;
+    let mut rows = select.query([now(db)?])?;
     let mut pauses = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         pauses.push(Pause {
             scope: PauseScope::read(&row.get::<_, String>(0)?, row.get(1)?)?,
             until: row.get::<_, Option<i64>>(2)?.map(time),
@@ -164,14 +164,14 @@ pub(super) fn pauses(db: &Connection) -> Result<Vec<Pause>, Error> {
     Ok(pauses)
 }
 
-pub(super) fn messages(db: &Connection, asked: &UnreadMessages) -> Result<Vec<Message>, Error> {
+pub(super) fn messages(db: &Connection, request: &UnreadMessages) -> Result<Vec<Message>, Error> {
     let mut select = db.prepare_cached(
         "SELECT id, at, sender, recipient, kind, ticket, content, processed_at FROM messages
         WHERE recipient = ?1 AND processed_at IS NULL ORDER BY id LIMIT ?2",
     )?;
-    let mut found = select.query(params![asked.to, asked.most])?;
+    let mut rows = select.query(params![request.to, request.most])?;
     let mut messages = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         messages.push(Message {
             id: row.get(0)?,
             message: NewMessage {
@@ -194,9 +194,9 @@ pub(super) fn messages(db: &Connection, asked: &UnreadMessages) -> Result<Vec<Me
 pub(super) fn agents(db: &Connection) -> Result<Vec<Agent>, Error> {
     let mut select =
         db.prepare_cached("SELECT name, role, seen_at, body FROM agents ORDER BY name")?;
-    let mut found = select.query([])?;
+    let mut rows = select.query([])?;
     let mut agents = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         agents.push(Agent {
             name: row.get(0)?,
             role: row.get(1)?,

@@ -1,5 +1,5 @@
-//! Removes what is old, a bounded slice at a time so that nobody waits long behind it. Nothing
-//! that belongs to a ticket which is not terminal is touched.
+//! Removes old data in bounded slices, so that other writes never wait long. It never touches data
+//! of a ticket that is not terminal.
 
 use rusqlite::params;
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::record::Retention;
 
 use super::writer::Tx;
 
-/// Rows of one slice.
+/// Rows per slice.
 pub(super) const SLICE: i64 = 500;
 
-/// Ended jobs of no ticket, or of a terminal one.
+/// Ended jobs without a ticket, or of a terminal one.
 const JOBS: &str = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
     WHERE state IN ('done', 'dropped', 'dead') AND ended_at < ?1
         AND (ticket IS NULL OR (SELECT stage FROM tickets WHERE tickets.id = jobs.ticket)
@@ -29,7 +29,8 @@ const STATEMENTS: &str = "DELETE FROM claim_statements WHERE id IN (SELECT id FR
 const ANSWERS: &str = "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers
     WHERE at < ?1 LIMIT ?2)";
 
-/// What changed no ticket, unless it speaks of a live one.
+/// Events that changed no ticket, except those about a live ticket. The newest event stays, so that
+/// its number is not reused.
 const NOTES: &str = "DELETE FROM events WHERE sequence IN (SELECT sequence FROM events
     WHERE version IS NULL AND at < ?1 AND sequence < (SELECT max(sequence) FROM events)
         AND coalesce((SELECT stage FROM tickets WHERE tickets.id = events.ticket), 'done')
@@ -56,7 +57,7 @@ pub(super) enum Sort {
 }
 
 impl Tx<'_> {
-    /// How many of that sort one slice removed.
+    /// Removes one slice of a kind of data; returns the number of removed rows.
     pub(super) fn remove(&self, sort: Sort, retention: &Retention) -> Result<u64, Error> {
         let sql = match sort {
             Sort::Jobs => JOBS,
@@ -80,9 +81,9 @@ impl Tx<'_> {
             .query_map(params![retention.before.0, SLICE], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
         if !ids.is_empty() {
-            // Also keeps the newest event's number from being given again.
+            // This event also prevents the number of the newest event from being reused.
             let story = json!({ "removed": ids.len() });
-            self.tell("tickets_removed", "", None, &story)?;
+            self.log_event("tickets_removed", "", None, &story)?;
         }
         for id in &ids {
             for sql in [

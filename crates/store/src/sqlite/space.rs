@@ -1,5 +1,5 @@
-//! Room on the disk. When a disk is full even the smallest insert fails, so work is not begun
-//! when little is left, and a ballast file lies ready to be given up for recording the failure.
+//! Disk space. On a full disk even the smallest insert fails. So no new work starts when little
+//! space is left, and a ballast file can be deleted to make space for recording the failure.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,23 +23,23 @@ impl Space {
         let directory = database.parent().filter(|dir| !dir.as_os_str().is_empty());
         let mut space = Self {
             directory: directory.unwrap_or(Path::new(".")).to_owned(),
-            ballast: beside(database, "ballast"),
+            ballast: sibling_path(database, "ballast"),
             ballast_bytes: settings.ballast_bytes,
             free_min: settings.free_space_min_bytes,
             has_ballast: false,
         };
         space.has_ballast = std::fs::metadata(&space.ballast)
-            .is_ok_and(|found| found.len() >= space.ballast_bytes as u64);
+            .is_ok_and(|metadata| metadata.len() >= space.ballast_bytes as u64);
         space.keep_ballast();
         space
     }
 
-    /// Refuses new work where too little is left for its record.
+    /// Refuses new work if too little space is left to record it.
     pub(super) fn gate(&mut self) -> Result<(), Error> {
         let free = self.free();
         if free < self.free_min {
             return Err(Error::DiskFull(format!(
-                "only {} KiB are free, {} KiB are the least to begin work with",
+                "only {} KiB are free, new work needs at least {} KiB",
                 free >> 10,
                 self.free_min >> 10
             )));
@@ -50,10 +50,10 @@ impl Space {
         Ok(())
     }
 
-    /// The disk is full: gives the ballast up.
+    /// Deletes the ballast file, because the disk is full.
     pub(super) fn release(&mut self) {
         self.has_ballast = false;
-        // Whether it was there or not, there is nothing more to give.
+        // If the file is missing or cannot be deleted, there is no other space to free.
         let _ = std::fs::remove_file(&self.ballast);
     }
 
@@ -64,26 +64,26 @@ impl Space {
     }
 
     fn write_ballast(&self) -> std::io::Result<()> {
-        let mut how = OpenOptions::new();
-        how.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = how.open(&self.ballast)?;
-        // Bytes that no file system can leave out as a hole.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&self.ballast)?;
+        // Not zeros: a file system could store those as a hole.
         file.write_all(&vec![0xCB; self.ballast_bytes])?;
         file.sync_all()
     }
 
-    /// What cannot be asked counts as room: the write itself will tell.
+    /// Returns the free bytes. An error counts as free space: the write itself will fail.
     fn free(&self) -> u64 {
-        rustix::fs::statvfs(&self.directory).map_or(u64::MAX, |found| {
-            found.f_bavail.saturating_mul(found.f_frsize)
+        rustix::fs::statvfs(&self.directory).map_or(u64::MAX, |stats| {
+            stats.f_bavail.saturating_mul(stats.f_frsize)
         })
     }
 }
 
-/// A file of ours beside the database.
-pub(super) fn beside(database: &Path, what: &str) -> PathBuf {
+/// Returns the path of a file next to the database: its name with a suffix.
+pub(super) fn sibling_path(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-");
-    name.push(what);
+    name.push(suffix);
     PathBuf::from(name)
 }

@@ -1,4 +1,4 @@
-//! Statements under a claim, and rules of repositories.
+//! Statements of agents under a claim, and rules of repositories.
 
 use flow::TicketId;
 use flow::event::Lease;
@@ -74,10 +74,10 @@ pub(super) fn of_claim(
         WHERE ticket = ?1 AND serial = ?2 AND fence = ?3 ORDER BY id LIMIT ?4",
     )?;
     let values = params![ticket.as_str(), lease.serial, int(lease.fence), most];
-    let mut found = select.query(values)?;
-    let mut all = Vec::new();
-    while let Some(row) = found.next()? {
-        all.push(ClaimStatement {
+    let mut rows = select.query(values)?;
+    let mut statements = Vec::new();
+    while let Some(row) = rows.next()? {
+        statements.push(ClaimStatement {
             ticket: ticket.clone(),
             lease,
             kind: StatementKind::read(&row.get::<_, String>(0)?, row.get(1)?)?,
@@ -86,7 +86,7 @@ pub(super) fn of_claim(
             text: row.get(4)?,
         });
     }
-    Ok(all)
+    Ok(statements)
 }
 
 pub(super) fn rules(
@@ -98,7 +98,7 @@ pub(super) fn rules(
         "SELECT id, accepted, text, by, at FROM project_rules
         WHERE repository = ?1 AND withdrawn_at IS NULL ORDER BY id LIMIT ?2",
     )?;
-    let found = select.query_map(params![clean(repository), most], |row| {
+    let rows = select.query_map(params![clean(repository), most], |row| {
         Ok(ProjectRule {
             id: row.get(0)?,
             accepted: row.get(1)?,
@@ -107,5 +107,5 @@ pub(super) fn rules(
             at: time(row.get(4)?),
         })
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    Ok(rows.collect::<Result<_, _>>()?)
 }

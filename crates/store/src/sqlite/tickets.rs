@@ -1,4 +1,4 @@
-//! Tickets: a decision written whole, and tickets read back.
+//! Writes decisions about tickets, and reads tickets.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_from_iter};
 
@@ -14,8 +14,8 @@ use crate::rows::{self, Encoded, TicketColumns, int, nat, nat32, time};
 use super::writer::Tx;
 
 impl Tx<'_> {
-    /// The whole of `Store::commit`. Every guard is looked at before the first write; writers are
-    /// one at a time (BEGIN IMMEDIATE), so what a guard saw stays true until the end.
+    /// Writes a whole decision ([`crate::Tickets::commit`]). All guards run before the first write.
+    /// There is one writer at a time (BEGIN IMMEDIATE), so a guard stays true until the commit.
     pub(super) fn commit(&mut self, change: &Encoded) -> Result<CommitOutcome, Error> {
         if let Some(remember) = &change.remember
             && let Some(first) = self.answered(remember)?
@@ -46,9 +46,9 @@ impl Tx<'_> {
         let mut select = self
             .db
             .prepare_cached("SELECT version FROM tickets WHERE id = ?1")?;
-        for (id, seen) in reads {
+        for (id, expected) in reads {
             let version: Option<i64> = select.query_row([id], |row| row.get(0)).optional()?;
-            if version != Some(*seen) {
+            if version != Some(*expected) {
                 return Err(Error::ticket_changed(id));
             }
         }
@@ -127,7 +127,7 @@ impl Tx<'_> {
         self.put_dependencies(&change.ticket.id, &change.depends_on)
     }
 
-    /// A round that has had its verdict never changes: only new ones are written.
+    /// Writes new rounds. A round with a verdict never changes.
     fn put_rounds(&self, change: &Encoded) -> Result<(), Error> {
         let mut insert = self.db.prepare_cached(
             "INSERT INTO rounds (ticket, number, commit_id, decided_at, approved, open_must_fix,
@@ -151,7 +151,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The ledger only grows; an entry that is as it was costs a look and no write.
+    /// Writes new and changed ledger entries. The ledger only grows; an unchanged entry costs no
+    /// write.
     fn put_findings(&self, change: &Encoded) -> Result<(), Error> {
         let mut upsert = self.db.prepare_cached(
             "INSERT INTO findings (ticket, id, fingerprint, severity, status, category, file, line,
@@ -187,14 +188,14 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn put_dependencies(&self, id: &str, wanted: &[String]) -> Result<(), Error> {
+    fn put_dependencies(&self, id: &str, dependencies: &[String]) -> Result<(), Error> {
         let mut select = self.db.prepare_cached(
             "SELECT dependency FROM dependencies WHERE dependant = ?1 ORDER BY dependency",
         )?;
-        let found: Vec<String> = select
+        let stored: Vec<String> = select
             .query_map([id], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        if found == wanted {
+        if stored == dependencies {
             return Ok(());
         }
         self.db
@@ -203,7 +204,7 @@ impl Tx<'_> {
         let mut insert = self
             .db
             .prepare_cached("INSERT INTO dependencies (dependency, dependant) VALUES (?1, ?2)")?;
-        for dependency in wanted {
+        for dependency in dependencies {
             insert.execute([dependency.as_str(), id])?;
         }
         Ok(())
@@ -238,8 +239,8 @@ fn parts(row: &Row<'_>) -> rusqlite::Result<(i64, String, String)> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
 
-fn stored(found: Option<(i64, String, String)>) -> Result<Option<Stored>, Error> {
-    let Some((number, policy, body)) = found else {
+fn stored(row: Option<(i64, String, String)>) -> Result<Option<Stored>, Error> {
+    let Some((number, policy, body)) = row else {
         return Ok(None);
     };
     Ok(Some(Stored {
@@ -252,13 +253,13 @@ fn stored(found: Option<(i64, String, String)>) -> Result<Option<Stored>, Error>
 pub(super) fn count(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
     let mut select =
         db.prepare_cached("SELECT stage, count(*) FROM tickets GROUP BY stage ORDER BY stage")?;
-    let mut found = select.query([])?;
-    let mut tally = Vec::new();
-    while let Some(row) = found.next()? {
-        tally.push((rows::stage(&row.get::<_, String>(0)?)?, nat(row.get(1)?)));
+    let mut rows = select.query([])?;
+    let mut counts = Vec::new();
+    while let Some(row) = rows.next()? {
+        counts.push((rows::stage(&row.get::<_, String>(0)?)?, nat(row.get(1)?)));
     }
-    tally.sort_unstable();
-    Ok(tally)
+    counts.sort_unstable();
+    Ok(counts)
 }
 
 pub(super) fn list(
@@ -268,9 +269,9 @@ pub(super) fn list(
 ) -> Result<Paged<TicketRow>, Error> {
     let listing = Listing::tickets(rows::TICKET_COLUMNS, query, page, '?');
     let mut select = db.prepare_cached(&listing.sql)?;
-    let mut found = select.query(params_from_iter(&listing.binds))?;
+    let mut rows = select.query(params_from_iter(&listing.binds))?;
     let mut items = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         items.push(line(row)?);
     }
     Ok(listing.page(items, |row| row.number))
@@ -300,7 +301,7 @@ pub(super) fn artefacts(db: &Connection, ticket: &TicketId) -> Result<Vec<Artefa
         "SELECT round, kind, name, path, bytes FROM artefacts WHERE ticket = ?1
         ORDER BY round, rowid",
     )?;
-    let found = select.query_map([ticket.as_str()], |row| {
+    let rows = select.query_map([ticket.as_str()], |row| {
         Ok(Artefact {
             ticket: ticket.clone(),
             round: nat32(row.get(0)?),
@@ -310,7 +311,7 @@ pub(super) fn artefacts(db: &Connection, ticket: &TicketId) -> Result<Vec<Artefa
             bytes: nat(row.get(4)?),
         })
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 impl rusqlite::ToSql for Bind {

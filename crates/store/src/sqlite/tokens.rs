@@ -1,4 +1,4 @@
-//! Tokens, by hash and in a list.
+//! Adds, finds, lists and revokes tokens.
 
 use flow::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -42,7 +42,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Tokens of runs that have ended.
+    /// Deletes the tokens of runs that have ended.
     fn forget_runs(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
             WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= ?1)";
@@ -60,15 +60,15 @@ impl Tx<'_> {
 pub(super) fn by_hash(db: &Connection, hash: &str) -> Result<Option<Token>, Error> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = ?1");
     let mut select = db.prepare_cached(&sql)?;
-    let found = select.query_row([hash], |row| Ok(read(row)));
-    found.optional()?.transpose()
+    let token = select.query_row([hash], |row| Ok(read(row)));
+    token.optional()?.transpose()
 }
 
 pub(super) fn list(db: &Connection, most: u32) -> Result<Vec<Token>, Error> {
     let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT ?1");
     let mut select = db.prepare_cached(&sql)?;
-    let found = select.query_map([most], |row| Ok(read(row)))?;
-    found.map(|token| token?).collect()
+    let rows = select.query_map([most], |row| Ok(read(row)))?;
+    rows.map(|token| token?).collect()
 }
 
 fn read(row: &Row<'_>) -> Result<Token, Error> {

@@ -1,7 +1,7 @@
-//! The one writer. Operations come in by a bounded channel; what has queued up is committed as a
-//! group, so that many callers share one sync of the disk. An operation that may refuse after its
-//! first write has its own savepoint: a refusal takes back its own writes and nobody else's. Nobody
-//! is answered before the COMMIT.
+//! The single writer thread. Operations arrive on a bounded channel; all queued ones are committed
+//! as a group, so that many callers share one disk sync. An operation that may fail after its first
+//! write has its own savepoint, so that only its own writes are rolled back. No caller gets an
+//! answer before the COMMIT.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use super::file_notifier::FileNotifier;
 use super::identity::DatabaseFiles;
 use super::space::Space;
 
-/// How often the writer lets others run before it commits a group that is smaller than the last.
-const MOMENTS_MAX: u32 = 20;
+/// Times that the writer yields its thread before it commits a group smaller than the last one.
+const YIELDS_MAX: u32 = 20;
 
-/// What an operation writes through.
+/// The open transaction of a group, as an operation sees it.
 #[derive(Debug)]
 pub(super) struct Tx<'a> {
     pub(super) db: &'a Connection,
@@ -31,21 +31,23 @@ pub(super) struct Tx<'a> {
     /// The database's clock, read once for each group.
     pub(super) now: i64,
     pub(super) seen: &'a mut ClaimCache,
-    /// Queues in which a job became ready, or might have: a refusal takes none out again.
+    /// Queues in which a job may have become ready. A rollback does not remove entries; an extra
+    /// wake-up is harmless.
     pub(super) ready: &'a mut BTreeSet<String>,
-    /// The operation found too little room to begin work: not yet the time for the ballast.
+    /// The operation found too little disk space for new work. That is no reason to delete the
+    /// ballast.
     pub(super) gated: bool,
 }
 
-/// What claims of one group need not look at twice. Nobody is answered before the group ends, so
-/// whoever changed it meanwhile cannot tell that a later claim did not see it.
+/// Data that the claims of one group read only once. No caller gets an answer before the group
+/// ends, so no caller can expect a later claim of the same group to see its change.
 #[derive(Debug, Default)]
 pub(super) struct ClaimCache {
     pub(super) paused: Option<Vec<(String, String)>>,
-    /// Queues into which what was due has been brought back.
-    pub(super) brought_back: BTreeSet<String>,
-    /// There is room on the disk to begin work.
-    pub(super) room: bool,
+    /// Queues whose due and lapsed jobs have been made ready.
+    pub(super) promoted: BTreeSet<String>,
+    /// Whether there is enough disk space for new work.
+    pub(super) has_space: bool,
 }
 
 impl Tx<'_> {
@@ -56,6 +58,7 @@ impl Tx<'_> {
     }
 }
 
+/// Handle to the writer thread, which ends when the handle is dropped.
 #[derive(Debug)]
 pub(super) struct Writer {
     inbox: mpsc::Sender<Box<dyn Operation>>,
@@ -68,8 +71,8 @@ impl Writer {
         settings: Settings,
         notifier: Arc<Notifier>,
     ) -> Result<Self, Error> {
-        let (inbox, outbox) = mpsc::channel(settings.writer_queue_max);
-        let mut desk = WriterThread {
+        let (inbox, receiver) = mpsc::channel(settings.writer_queue_max);
+        let mut writer_thread = WriterThread {
             space: Space::new(&path, &settings),
             file_notifier: FileNotifier::new(&path),
             path,
@@ -81,12 +84,12 @@ impl Writer {
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || desk.serve(outbox))
-            .map_err(|error| Error::Other(format!("no thread for the writer: {error}")))?;
+            .spawn(move || writer_thread.serve(receiver))
+            .map_err(|error| Error::Other(format!("could not start the writer thread: {error}")))?;
         Ok(Self { inbox })
     }
 
-    /// Runs `work` in the next group and answers when the group has been committed.
+    /// Runs `work` in the next group; returns when the group is committed.
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -95,9 +98,9 @@ impl Writer {
         self.call(true, work).await
     }
 
-    /// The same for work that refuses, if at all, before its first write: it needs no savepoint,
-    /// which costs as much as a small write. Should it fail later all the same, the whole group is
-    /// taken back.
+    /// Like [`Self::run`], for work that fails only before its first write. It gets no savepoint,
+    /// which would cost as much as a small write. If it fails later anyway, the whole group is
+    /// rolled back.
     pub(super) async fn run_plain<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -134,11 +137,12 @@ fn closed() -> Error {
     Error::Unreachable("the writer has ended; open the store again".to_owned())
 }
 
+/// A queued operation of any result type.
 trait Operation: Send {
     fn wants_savepoint(&self) -> bool;
-    /// An error means that the operation's writes are to be taken back.
+    /// Runs the operation; on an error its writes must be rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Error>;
-    /// `spoiled`: the group was not committed.
+    /// Sends the outcome to the caller. `spoiled` is set if the group was not committed.
     fn answer(self: Box<Self>, spoiled: Option<Error>);
 }
 
@@ -175,7 +179,7 @@ where
             (Some(Ok(value)), None) => Ok(value),
             (None, None) => Err(closed()),
         };
-        // The caller may have gone away; what was written stays written.
+        // The caller may have been cancelled; the write stays.
         let _ = self.reply.send(answer);
     }
 }
@@ -194,13 +198,13 @@ struct WriterThread {
 type WriteGroup = Vec<Box<dyn Operation>>;
 
 impl WriterThread {
-    fn serve(&mut self, mut outbox: mpsc::Receiver<Box<dyn Operation>>) {
-        while let Some(first) = outbox.blocking_recv() {
+    fn serve(&mut self, mut receiver: mpsc::Receiver<Box<dyn Operation>>) {
+        while let Some(first) = receiver.blocking_recv() {
             let mut ready = BTreeSet::new();
             let mut group = WriteGroup::new();
-            let ended = match self.begin() {
+            let result = match self.begin() {
                 Ok(()) => self
-                    .fill(first, &mut outbox, &mut group, &mut ready)
+                    .fill(first, &mut receiver, &mut group, &mut ready)
                     .and_then(|()| self.commit()),
                 Err(error) => {
                     group.push(first);
@@ -208,9 +212,9 @@ impl WriterThread {
                 }
             };
             self.last_group = group.len();
-            match ended {
-                Ok(()) => self.tell(group, &ready),
-                Err(error) => self.spoil(group, error),
+            match result {
+                Ok(()) => self.answer_group(group, &ready),
+                Err(error) => self.fail_group(group, error),
             }
         }
     }
@@ -220,59 +224,59 @@ impl WriterThread {
         Ok(self.execute("BEGIN IMMEDIATE")?)
     }
 
-    /// The file may have gone while the group was run, and again while it was written: nobody is told
-    /// that something was written which nobody will find.
+    /// Commits the group. The file may disappear while the group runs, or while it is written.
+    /// Checking before and after the COMMIT ensures that no caller gets a success for a lost write.
     fn commit(&self) -> Result<(), Error> {
         self.identity.check()?;
         self.execute("COMMIT").map_err(Error::of_commit)?;
         self.identity.check()
     }
 
-    /// Runs the first operation and all that have queued up meanwhile. An error means that the
-    /// database took the whole transaction back.
+    /// Runs the first operation and all that have queued up since. An error means that the whole
+    /// transaction is rolled back.
     fn fill(
         &mut self,
         first: Box<dyn Operation>,
-        outbox: &mut mpsc::Receiver<Box<dyn Operation>>,
+        receiver: &mut mpsc::Receiver<Box<dyn Operation>>,
         group: &mut WriteGroup,
         ready: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         let now = now(&self.db).map_err(Error::from);
-        let mut seen = ClaimCache::default();
+        let mut claim_cache = ClaimCache::default();
         let mut next = Some(first);
         while let Some(mut operation) = next {
-            let ran = match now {
-                Ok(now) => self.run_one(operation.as_mut(), now, &mut seen, ready),
+            let result = match now {
+                Ok(now) => self.run_one(operation.as_mut(), now, &mut claim_cache, ready),
                 Err(ref error) => Err(error.clone()),
             };
             group.push(operation);
-            ran?;
-            next = self.next(outbox, group.len());
+            result?;
+            next = self.next(receiver, group.len());
         }
         Ok(())
     }
 
-    /// What has queued up. Those who were answered together come back together, but not at once:
-    /// while fewer are here than last time, the others are given a moment, which is far shorter
-    /// than the sync that it saves.
+    /// Takes the next queued operation. Callers of the last group come back at nearly the same
+    /// time, so while this group is smaller than the last one, the writer yields a few times. That
+    /// is far shorter than the disk sync it saves.
     fn next(
         &self,
-        outbox: &mut mpsc::Receiver<Box<dyn Operation>>,
-        here: usize,
+        receiver: &mut mpsc::Receiver<Box<dyn Operation>>,
+        size: usize,
     ) -> Option<Box<dyn Operation>> {
-        if here >= self.settings.group_max {
+        if size >= self.settings.group_max {
             return None;
         }
-        let mut moments = if here < self.last_group {
-            MOMENTS_MAX
+        let mut yields = if size < self.last_group {
+            YIELDS_MAX
         } else {
             0
         };
         loop {
-            match outbox.try_recv() {
+            match receiver.try_recv() {
                 Ok(operation) => return Some(operation),
-                Err(_) if moments > 0 => {
-                    moments -= 1;
+                Err(_) if yields > 0 => {
+                    yields -= 1;
                     thread::yield_now();
                 }
                 Err(_) => return None,
@@ -291,7 +295,7 @@ impl WriterThread {
         if savepoint {
             self.execute("SAVEPOINT operation")?;
         }
-        let written = self.db.total_changes();
+        let changes_before = self.db.total_changes();
         let mut tx = Tx {
             db: &self.db,
             space: &mut self.space,
@@ -301,10 +305,10 @@ impl WriterThread {
             ready,
             gated: false,
         };
-        let refused = operation.run(&mut tx).err();
+        let error = operation.run(&mut tx).err();
         let gated = tx.gated;
-        if let Some(error) = refused {
-            // A full disk or a failing one makes SQLite take back everything by itself.
+        if let Some(error) = error {
+            // On a full or failing disk SQLite rolls the whole transaction back by itself.
             if self.db.is_autocommit() {
                 return Err(error);
             }
@@ -313,7 +317,7 @@ impl WriterThread {
             }
             if savepoint {
                 self.execute("ROLLBACK TO operation")?;
-            } else if self.db.total_changes() != written {
+            } else if self.db.total_changes() != changes_before {
                 return Err(error);
             }
         }
@@ -323,7 +327,7 @@ impl WriterThread {
         Ok(())
     }
 
-    fn tell(&self, group: WriteGroup, ready: &BTreeSet<String>) {
+    fn answer_group(&self, group: WriteGroup, ready: &BTreeSet<String>) {
         for operation in group {
             operation.answer(None);
         }
@@ -333,9 +337,9 @@ impl WriterThread {
         }
     }
 
-    fn spoil(&mut self, group: WriteGroup, error: Error) {
+    fn fail_group(&mut self, group: WriteGroup, error: Error) {
         if !self.db.is_autocommit() {
-            // Where even this fails, the next BEGIN will say so.
+            // If this fails too, the next BEGIN reports it.
             if let Err(error) = self.execute("ROLLBACK") {
                 tracing::warn!(%error, "could not roll back");
             }
@@ -354,10 +358,10 @@ impl WriterThread {
     }
 }
 
-/// The database's clock, in milliseconds.
-/// The database's clock in milliseconds.
+/// SQL expression for the database's clock in milliseconds.
 pub(super) const CLOCK: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
 
+/// Reads the database's clock in milliseconds.
 pub(super) fn now(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached(&format!("SELECT {CLOCK}"))?
         .query_row([], |row| row.get(0))

@@ -138,7 +138,7 @@ pub fn blank(name: &str) -> Ticket {
         priority: 50,
         ..Spec::default()
     };
-    let opened = flow::open(&id(name), &event(created(spec)), &Policy::default());
+    let opened = flow::open_ticket(&id(name), &event(created(spec)), &Policy::default());
     let mut ticket = opened.unwrap().ticket;
     ticket.jobs.clear();
     ticket.jobs_ordered = 0;
@@ -167,7 +167,7 @@ pub fn creation(ticket: Ticket) -> Change {
     let what = created(ticket.spec.clone());
     Change {
         ticket,
-        was: None,
+        base_version: None,
         event: event(what),
         policy: Policy::default(),
         effects: Vec::new(),
@@ -184,7 +184,7 @@ pub fn step(ticket: &Ticket, what: EventKind) -> Change {
     let mut next = ticket.clone();
     next.version += 1;
     Change {
-        was: Some(ticket.version),
+        base_version: Some(ticket.version),
         event: event(what),
         ..creation(next)
     }

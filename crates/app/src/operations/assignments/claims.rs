@@ -1,11 +1,11 @@
-//! Which claim a report is about. A report that names another claim than the one its caller holds is
-//! refused; one that names none counts only where `flow` is sure which process made it.
+//! Matches reports with claims. A report that names another claim than the one its caller holds is
+//! refused. A report that names no claim counts only if `flow` is sure which process sent it.
 
 use engine::log::LogErr;
 use engine::session::{self, SessionClaim};
 use flow::Refused;
+use flow::access::Access;
 use flow::attempt::{self, Attempt, CallerState, HeldClaim};
-use flow::standing::Access;
 use serde::Serialize;
 use store::CallerRecord;
 
@@ -13,7 +13,7 @@ use super::super::App;
 use super::super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
-/// How often a caller's record is written again because another call of it was faster.
+/// Maximum attempts to write a caller's record when concurrent calls of the same caller win.
 const TRIES_MAX: u32 = 32;
 const ASK_AGAIN: &str =
     "call get_my_assignment, read what it gives you, and send its `attempt` with every report";
@@ -26,12 +26,12 @@ pub struct ClaimRef {
     /// The ticket's number, `assignment_id`.
     pub number: Option<i64>,
     pub attempt: Option<String>,
-    /// A hash of the words, where it is a verdict.
+    /// Hash of the text if the call is a verdict.
     pub verdict: Option<String>,
 }
 
 impl ClaimRef {
-    pub fn of(attempt: &Attempt) -> Self {
+    pub fn from_attempt(attempt: &Attempt) -> Self {
         Self {
             attempt: Some(attempt.to_string()),
             ..Self::default()
@@ -45,97 +45,102 @@ impl ClaimRef {
         }
     }
 
-    /// With the words of the verdict that it is.
+    /// Adds the hash of a verdict's text.
     #[must_use]
     pub fn with_verdict(self, words: &impl Serialize) -> Self {
         let words = serde_json::to_vec(words).unwrap_or_default();
         Self {
-            verdict: Some(engine::hash::short(&words)),
+            verdict: Some(engine::hash::short_sha256(&words)),
             ..self
         }
     }
 
-    /// Words tell a repeated verdict where no session does.
-    fn as_heard(&self, speaker: &Identity) -> attempt::ReportClaim<'_> {
+    /// Builds the claim of a report. Without a session, the text of a verdict identifies a repeated
+    /// call.
+    fn report_claim(&self, identity: &Identity) -> attempt::ReportClaim<'_> {
         let verdict = self.verdict.as_deref();
         attempt::ReportClaim {
             attempt: self.attempt.as_deref(),
-            verdict: verdict.filter(|_| speaker.session.is_none()),
+            verdict: verdict.filter(|_| identity.session.is_none()),
         }
     }
 
-    /// The attempt, if one was named; what is none is refused.
-    pub fn parsed(&self) -> Result<Option<Attempt>, Failure> {
+    /// Parses the named attempt, if there is one; an invalid one is refused.
+    pub fn parse_attempt(&self) -> Result<Option<Attempt>, Failure> {
         let parsed = self.attempt.as_deref().map(str::parse).transpose();
-        parsed.map_err(refused)
+        parsed.map_err(refusal_error)
     }
 }
 
-/// The claim that a report is about, if it is the one that the caller holds.
-pub async fn reporting(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Returns the claim that a report is about, or refuses it if the caller holds another or none.
+pub async fn require_reported_claim(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<SessionClaim, Failure> {
-    let held = session::held(&office.desk, &speaker.agent_session()).await?;
+    let held = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
     let claim = held.as_ref().map(SessionClaim::claim);
-    admit(office, speaker, named, claim.as_ref()).await?;
-    the_one(held, named.number)
+    check_report(app, identity, claim_ref, claim.as_ref()).await?;
+    require_claim(held, claim_ref.number)
 }
 
-/// The claim that a call looks at. Nothing is reported, so a caller that names none is answered.
-pub async fn looking(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Returns the claim that a reading call is about. It reports nothing, so it may leave out the
+/// attempt.
+pub async fn find_claim(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<SessionClaim, Failure> {
-    if named.attempt.is_some() {
-        return reporting(office, speaker, named).await;
+    if claim_ref.attempt.is_some() {
+        return require_reported_claim(app, identity, claim_ref).await;
     }
-    let held = session::held(&office.desk, &speaker.agent_session()).await?;
-    the_one(held, named.number)
+    let held = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
+    require_claim(held, claim_ref.number)
 }
 
-fn the_one(held: Option<SessionClaim>, number: Option<i64>) -> Result<SessionClaim, Failure> {
-    let errand = held.ok_or_else(|| refused(Refused::NothingHeld { named: None }))?;
-    let ours = errand.stored.number;
-    if let Some(named) = number.filter(|named| *named != ours) {
+fn require_claim(held: Option<SessionClaim>, number: Option<i64>) -> Result<SessionClaim, Failure> {
+    let claim = held.ok_or_else(|| refusal_error(Refused::NothingHeld { named: None }))?;
+    let number_held = claim.stored.number;
+    if let Some(given) = number.filter(|given| *given != number_held) {
         return Err(Failure::new(
             ExitKind::Refused,
-            format!("assignment {named} is not yours"),
+            format!("assignment {given} is not yours"),
         )
-        .hint(format!("yours is {ours}")));
+        .hint(format!("your assignment is {number_held}")));
     }
-    Ok(errand)
+    Ok(claim)
 }
 
-/// Whether a report that names this attempt, or none, counts for the claim that the caller holds.
-pub async fn admit(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Checks that a report which names this attempt, or none, counts for the claim that the caller
+/// holds.
+pub async fn check_report(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
     held: Option<&HeldClaim>,
 ) -> Result<(), Failure> {
-    let named = named.as_heard(speaker);
-    let caller = match (speaker.standing, named.attempt) {
-        // The token of an agent that we started is good for one claim.
-        (Access::Hired(_), _) => None,
-        (Access::Guest, Some(_)) => Some(CallerState::default()),
-        (Access::Guest, None) => Some(record(office, speaker).await?.state),
+    let report = claim_ref.report_claim(identity);
+    let caller = match (identity.access, report.attempt) {
+        // The token of an agent that Countersign started is valid for one claim only.
+        (Access::Spawned(_), _) => None,
+        (Access::SelfRegistered, Some(_)) => Some(CallerState::default()),
+        (Access::SelfRegistered, None) => Some(load_caller(app, identity).await?.state),
     };
-    attempt::admit(named, held, caller.as_ref()).map_err(refused)
+    attempt::admit(report, held, caller.as_ref()).map_err(refusal_error)
 }
 
-/// A caller that holds nothing and was given a claim that it never reported speaks of that claim.
-pub async fn must_not_have_lost_one(office: &App, speaker: &Identity) -> Result<(), Failure> {
-    match record(office, speaker).await?.state.open {
+/// Refuses a caller that holds nothing but was given a claim and never reported on it: its call is
+/// about that lost claim.
+pub async fn check_no_lost_claim(app: &App, identity: &Identity) -> Result<(), Failure> {
+    match load_caller(app, identity).await?.state.open {
         None => Ok(()),
-        Some(_) => Err(refused(Refused::NothingHeld { named: None })),
+        Some(_) => Err(refusal_error(Refused::NothingHeld { named: None })),
     }
 }
 
-/// A refusal as an agent reads it. It is not on record yet: whoever answers the call notes it.
-pub fn refused(why: Refused) -> Failure {
+/// Builds the error that an agent reads. It is not in the log yet; the code that answers the call
+/// notes it.
+pub fn refusal_error(why: Refused) -> Failure {
     let needs_a_name = matches!(why, Refused::MustNameAttempt { .. });
     let failure = Failure::new(ExitKind::Refused, why).hint(ASK_AGAIN);
     if needs_a_name {
@@ -145,44 +150,55 @@ pub fn refused(why: Refused) -> Failure {
     }
 }
 
-/// The claim is shown to the caller: its next report may be about it.
-pub async fn given(office: &App, speaker: &Identity, attempt: &Attempt) -> Result<(), Failure> {
-    let has_session = speaker.session.is_some();
-    change(office, speaker, |state| state.given(attempt, has_session)).await
+/// Records that the caller was given this claim, so that its next report may be about it.
+pub async fn record_given(
+    app: &App,
+    identity: &Identity,
+    attempt: &Attempt,
+) -> Result<(), Failure> {
+    let has_session = identity.session.is_some();
+    update_caller(app, identity, |state| {
+        state.after_claim(attempt, has_session)
+    })
+    .await
 }
 
-/// The caller's own report on the claim was accepted. Where this cannot be written the caller has to
-/// name its next attempt, so a failure here needs no answer.
-pub async fn reported(office: &App, speaker: &Identity, attempt: &Attempt) {
-    let kept = change(office, speaker, |state| state.reported(attempt)).await;
-    kept.log_err("keep which report was accepted");
+/// Records that the caller's report on the claim was accepted. A failure is only logged: the caller
+/// then has to name its next attempt, and nothing else is lost.
+pub async fn record_reported(app: &App, identity: &Identity, attempt: &Attempt) {
+    let recorded = update_caller(app, identity, |state| state.after_report(attempt)).await;
+    recorded.log_err("keep which report was accepted");
 }
 
-/// Remembers the words of a verdict that names no attempt, before it counts: so that they are known
-/// when they come again, also where its answer is lost.
-pub async fn say(office: &App, speaker: &Identity, named: &ClaimRef) -> Result<(), Failure> {
-    match named.as_heard(speaker) {
+/// Stores the hash of a verdict that names no attempt before the verdict counts. A repeated call is
+/// then recognised even if the answer to the first was lost.
+pub async fn record_verdict_words(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
+) -> Result<(), Failure> {
+    match claim_ref.report_claim(identity) {
         attempt::ReportClaim {
             attempt: None,
             verdict: Some(verdict),
-        } => change(office, speaker, |state| state.said(verdict)).await,
+        } => update_caller(app, identity, |state| state.after_verdict(verdict)).await,
         _ => Ok(()),
     }
 }
 
-async fn change(
-    office: &App,
-    speaker: &Identity,
+async fn update_caller(
+    app: &App,
+    identity: &Identity,
     next: impl Fn(&CallerState) -> CallerState,
 ) -> Result<(), Failure> {
     for _ in 0..TRIES_MAX {
-        let before = record(office, speaker).await?;
+        let before = load_caller(app, identity).await?;
         let state = next(&before.state);
         if state == before.state {
             return Ok(());
         }
         let after = CallerRecord { state, ..before };
-        if office.desk.store.put_caller(after).await? {
+        if app.coordinator.store.put_caller(after).await? {
             return Ok(());
         }
     }
@@ -192,10 +208,10 @@ async fn change(
     ))
 }
 
-async fn record(office: &App, speaker: &Identity) -> Result<CallerRecord, Failure> {
-    let (token, session) = (&speaker.token, speaker.session.as_deref().unwrap_or(""));
-    let found = office.desk.store.caller(token, session).await?;
-    Ok(found.unwrap_or_else(|| CallerRecord {
+async fn load_caller(app: &App, identity: &Identity) -> Result<CallerRecord, Failure> {
+    let (token, session) = (&identity.token, identity.session.as_deref().unwrap_or(""));
+    let record = app.coordinator.store.caller(token, session).await?;
+    Ok(record.unwrap_or_else(|| CallerRecord {
         token: token.clone(),
         session: session.to_owned(),
         version: 0,

@@ -1,5 +1,5 @@
-//! 002's review context: all that a judge needs, in its eleven fields. A blind judge hears nothing
-//! of earlier rounds.
+//! The review context: everything a reviewer needs, in the eleven fields that existing agents
+//! expect. Feedback of earlier rounds is left out, so that the reviewer judges without it.
 
 use flow::ticket::CheckOutcome;
 use flow::{Task, Ticket};
@@ -20,7 +20,7 @@ pub struct ReviewContext {
     pub base_commit: String,
     pub final_commit: String,
     pub files_modified: Vec<String>,
-    /// passing, failing, or none where no check ran.
+    /// passing, failing, or none if no check ran.
     pub test_suite_status: String,
     pub acceptance_criteria: Vec<CriterionReport>,
     pub revision_count: u32,
@@ -28,26 +28,28 @@ pub struct ReviewContext {
     pub previous_review_feedback: Option<String>,
 }
 
-/// The context of the review that the agent has in hand.
-pub async fn of(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
+/// Loads the context of the agent's current review.
+pub async fn load_review_context(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
 ) -> Result<ReviewContext, Failure> {
-    let errand = claims::looking(office, speaker, named).await?;
-    let ticket = &errand.stored.ticket;
-    let commit = match &errand.task {
+    let claim = claims::find_claim(app, identity, claim_ref).await?;
+    let ticket = &claim.stored.ticket;
+    let commit = match &claim.task {
         Task::Review { commit, .. } | Task::Verify { commit, .. } => commit.clone(),
         Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-            let put = ticket.submission.as_ref();
-            put.map(|put| put.commit.clone()).unwrap_or_default()
+            let submission = ticket.submission.as_ref();
+            submission
+                .map(|submission| submission.commit.clone())
+                .unwrap_or_default()
         }
     };
     Ok(context(ticket, commit))
 }
 
 fn context(ticket: &Ticket, commit: String) -> ReviewContext {
-    let put = ticket.submission.clone().unwrap_or_default();
+    let submission = ticket.submission.clone().unwrap_or_default();
     let extra = |name: &str| {
         let value = ticket.spec.context.extra.get(name)?;
         value.as_str().map(str::to_owned)
@@ -56,18 +58,18 @@ fn context(ticket: &Ticket, commit: String) -> ReviewContext {
         ticket_id: ticket.id.to_string(),
         ticket_path: extra("ticket_path"),
         epic_path: extra("epic_path"),
-        ticket_branch: put.branch,
-        base_commit: put.base,
+        ticket_branch: submission.branch,
+        base_commit: submission.base,
         final_commit: commit,
-        files_modified: put.files,
-        test_suite_status: tests(ticket).to_owned(),
+        files_modified: submission.files,
+        test_suite_status: test_status(ticket).to_owned(),
         acceptance_criteria: criteria(ticket),
         revision_count: u32::try_from(ticket.rounds.len()).unwrap_or(u32::MAX),
         previous_review_feedback: None,
     }
 }
 
-fn tests(ticket: &Ticket) -> &'static str {
+fn test_status(ticket: &Ticket) -> &'static str {
     let checks = ticket.checks.as_ref();
     let results = checks.map(|checks| checks.results.as_slice());
     let results = results.unwrap_or_default();
@@ -81,11 +83,14 @@ fn tests(ticket: &Ticket) -> &'static str {
     }
 }
 
-/// Each criterion with the builder's claim, where it made one.
+/// Lists the acceptance criteria with the builder's claims; a criterion without a claim is not met.
 fn criteria(ticket: &Ticket) -> Vec<CriterionReport> {
-    let claims = ticket.submission.as_ref().map(|put| put.claims.as_slice());
+    let claims = ticket
+        .submission
+        .as_ref()
+        .map(|submission| submission.claims.as_slice());
     let claims = claims.unwrap_or_default();
-    let one = |criterion: &str| {
+    let report_for = |criterion: &str| {
         let claim = claims.iter().find(|claim| claim.criterion == criterion);
         CriterionReport {
             criterion: criterion.to_owned(),
@@ -97,6 +102,6 @@ fn criteria(ticket: &Ticket) -> Vec<CriterionReport> {
     };
     flow::brief::criteria(&ticket.spec)
         .into_iter()
-        .map(one)
+        .map(report_for)
         .collect()
 }

@@ -1,5 +1,5 @@
-//! A judge's word: an approval or a rejection, a whole report, or answers on single findings. Pass
-//! or fail is recomputed; what is not understood is no approval.
+//! Verdicts of reviewers and verifiers: an approval or a rejection, a whole report, or answers on
+//! single findings. Pass or fail is computed again; a text that is not understood is no approval.
 
 use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
@@ -15,10 +15,10 @@ use super::super::{App, project};
 use super::claims::{self, ClaimRef};
 use crate::failure::{ExitKind, Failure};
 
-/// 000's answer to a review.
+/// Answer to a submitted review.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 pub struct ReviewOutcome {
-    /// approved, rework or escalated; reviewing while others have still to answer.
+    /// approved, rework or escalated; reviewing while other reviewers have not answered.
     pub status: String,
     pub review_attempt: u32,
     pub max_cycles: u32,
@@ -26,21 +26,21 @@ pub struct ReviewOutcome {
     pub message: String,
 }
 
-/// What a judge sends. 000's three arguments, 002's report, or a verifier's answers.
+/// Input of a reviewer or verifier: approval with feedback, a whole report, or answers on findings.
 #[derive(Clone, Debug, Default)]
 pub struct VerdictInput {
     pub approved: Option<bool>,
     pub feedback: String,
-    /// 002's fields and findings, as they came.
+    /// Fields and findings of a whole review report, as received.
     pub report: Map<String, Value>,
     pub answers: Vec<FindingAnswer>,
 }
 
-/// A verifier's word on one finding.
+/// A verifier's answer on one finding.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingAnswer {
-    /// As the brief names it: F1, F2, …
+    /// The finding's id in the brief: F1, F2, …
     pub finding: String,
     pub outcome: VerifierOutcome,
     #[serde(default)]
@@ -56,43 +56,44 @@ pub enum VerifierOutcome {
     Uncertain,
 }
 
-/// Reports the word and says what became of the ticket.
-pub async fn pass(
-    office: &App,
-    speaker: &Identity,
-    named: &ClaimRef,
-    word: VerdictInput,
+/// Reports the verdict and returns the ticket's new state.
+pub async fn submit_verdict(
+    app: &App,
+    identity: &Identity,
+    claim_ref: &ClaimRef,
+    verdict: VerdictInput,
     once: Option<Once>,
 ) -> Result<ReviewOutcome, Failure> {
-    let errand = claims::reporting(office, speaker, named).await?;
-    claims::say(office, speaker, named).await?;
-    let (_, rules) = project::of_ticket(office, &errand.stored.ticket).await?;
-    let (desk, session) = (&office.desk, speaker.agent_session());
-    let (ticket, why) = if let Task::Verify { .. } = errand.task {
-        let answers = answers(&errand, word)?;
-        let verified = session::verify(desk, &rules.policy, &session, &errand, answers, once);
+    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    claims::record_verdict_words(app, identity, claim_ref).await?;
+    let (_, rules) = project::open_ticket_repository(app, &claim.stored.ticket).await?;
+    let (coordinator, session) = (&app.coordinator, identity.agent_session());
+    let (ticket, why) = if let Task::Verify { .. } = claim.task {
+        let answers = read_answers(&claim, verdict)?;
+        let verified = session::verify(coordinator, &rules.policy, &session, &claim, answers, once);
         (verified.await?, None)
     } else {
-        let approved = word.approved;
-        let review = heard(&errand, approved, &as_report(word)?)?;
-        let review = flow::answer::weighed(review, &rules.policy);
+        let approved = verdict.approved;
+        let review = read_review(&claim, approved, &as_report(verdict)?)?;
+        let review = flow::review_validity::downgrade_contradicted_approval(review, &rules.policy);
         let overruled = approved == Some(true) && review.claim != ReviewClaim::Approved;
         let why = review.remarks.last().cloned().filter(|_| overruled);
-        let judged = session::judge(desk, &rules.policy, &session, &errand, review, once);
+        let judged =
+            session::report_review(coordinator, &rules.policy, &session, &claim, review, once);
         (judged.await?, why)
     };
-    claims::reported(office, speaker, &errand.attempt()).await;
+    claims::record_reported(app, identity, &claim.attempt()).await;
     Ok(with_reason(outcome(&ticket), why))
 }
 
-/// The review as it counts. A call that says `approved: true` and is no approval is sent back with
-/// the reason, unless what it says beside is a refusal.
-fn heard(
-    errand: &SessionClaim,
+/// Reads the review as it counts. A call with `approved: true` that cannot count as an approval is
+/// refused with the reason, unless its text rejects the change.
+fn read_review(
+    claim: &SessionClaim,
     approved: Option<bool>,
     report: &Map<String, Value>,
 ) -> Result<Review, Failure> {
-    let commit = match &errand.task {
+    let commit = match &claim.task {
         Task::Review { commit, .. } => commit.as_str(),
         Task::Build { .. }
         | Task::Check { .. }
@@ -103,7 +104,7 @@ fn heard(
     let CommissionedReview {
         mut review,
         unclear,
-    } = findings::read_call(report, commit);
+    } = findings::read_tool_call(report, commit);
     match (approved, unclear) {
         (Some(true), Some(why)) => Err(Failure::new(
             ExitKind::Refused,
@@ -128,10 +129,10 @@ fn with_reason(outcome: ReviewOutcome, why: Option<String>) -> ReviewOutcome {
     }
 }
 
-/// 000 wants feedback where it is no approval.
-fn as_report(word: VerdictInput) -> Result<Map<String, Value>, Failure> {
-    let mut report = word.report;
-    match word.approved {
+/// Builds the report. A rejection must say what has to change.
+fn as_report(verdict: VerdictInput) -> Result<Map<String, Value>, Failure> {
+    let mut report = verdict.report;
+    match verdict.approved {
         Some(approved) => report.insert("approved".to_owned(), approved.into()),
         None if report.is_empty() => {
             return Err(
@@ -141,36 +142,39 @@ fn as_report(word: VerdictInput) -> Result<Map<String, Value>, Failure> {
         }
         None => None,
     };
-    let empty = report.get("findings").and_then(Value::as_array);
-    let silent = word.feedback.trim().is_empty()
-        && empty.is_none_or(Vec::is_empty)
+    let listed = report.get("findings").and_then(Value::as_array);
+    let silent = verdict.feedback.trim().is_empty()
+        && listed.is_none_or(Vec::is_empty)
         && !report.contains_key("blocking_issues")
         && !report.contains_key("revision_notes");
-    if word.approved == Some(false) && silent {
+    if verdict.approved == Some(false) && silent {
         return Err(Failure::new(
             ExitKind::Refused,
             "a rejection needs feedback: what has to change?",
         )
         .hint("say it in feedback, or list findings"));
     }
-    if !word.feedback.trim().is_empty() {
-        report.insert("feedback".to_owned(), word.feedback.into());
+    if !verdict.feedback.trim().is_empty() {
+        report.insert("feedback".to_owned(), verdict.feedback.into());
     }
     Ok(report)
 }
 
-fn answers(errand: &SessionClaim, word: VerdictInput) -> Result<Vec<VerifierAnswer>, Failure> {
-    if word.answers.is_empty() {
-        let Task::Verify { findings, .. } = &errand.task else {
+fn read_answers(
+    claim: &SessionClaim,
+    verdict: VerdictInput,
+) -> Result<Vec<VerifierAnswer>, Failure> {
+    if verdict.answers.is_empty() {
+        let Task::Verify { findings, .. } = &claim.task else {
             return Ok(Vec::new());
         };
         return Err(Failure::new(
             ExitKind::Refused,
-            format!("answers are wanted on {}", findings.join(", ")),
+            format!("the call has no answers; answer on {}", findings.join(", ")),
         )
         .hint("answers: [{finding, outcome: fixed | confirmed | refuted | uncertain, evidence}]"));
     }
-    let heard = |answer: FindingAnswer| VerifierAnswer {
+    let to_answer = |answer: FindingAnswer| VerifierAnswer {
         finding: answer.finding,
         outcome: match answer.outcome {
             VerifierOutcome::Fixed => AnswerOutcome::Fixed,
@@ -180,25 +184,26 @@ fn answers(errand: &SessionClaim, word: VerdictInput) -> Result<Vec<VerifierAnsw
         },
         evidence: findings::clean(&answer.evidence),
     };
-    Ok(word.answers.into_iter().map(heard).collect())
+    Ok(verdict.answers.into_iter().map(to_answer).collect())
 }
 
-/// The same, for the answer that is kept with the key.
+/// Builds the answer as JSON, to store it under the idempotency key.
 pub fn outcome_value(ticket: &Ticket) -> Value {
     json!(outcome(ticket))
 }
 
+/// Describes the result of the latest round for the reviewer.
 pub fn outcome(ticket: &Ticket) -> ReviewOutcome {
     let last = ticket.rounds.last();
     let (attempt, allowed) = last.map_or((ticket.round, 0), |round| (round.number, round.allowed));
-    let status = flow::dialect::after_review(ticket.stage);
+    let status = flow::dialect::review_result_word(ticket.stage);
     let message = match status {
         "approved" => format!("approved in round {attempt}"),
         "rework" => format!("sent back for rework, attempt {attempt} of {allowed}"),
         "reviewing" if ticket.seats.iter().any(Seat::is_asked_to_countersign) => {
-            "taken; only minor findings are named, so the reviewer is asked once whether it countersigns".to_owned()
+            "recorded; it names only minor findings, so the reviewer is asked once whether it countersigns".to_owned()
         }
-        "reviewing" => "taken; others have still to answer".to_owned(),
+        "reviewing" => "recorded; other reviewers have not answered yet".to_owned(),
         _ => format!("a person has to decide after {attempt} of {allowed} attempts"),
     };
     ReviewOutcome {

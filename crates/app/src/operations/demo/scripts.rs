@@ -1,7 +1,9 @@
-//! The play: a small shell project, a ticket, a builder that errs, a reviewer that sees it.
+//! The demo's content: a small shell project, a ticket, a builder that makes a mistake, and a
+//! reviewer that finds it.
 
 use serde_json::{Value, json};
 
+/// Files of the demo repository.
 pub const PROJECT: &[(&str, &str)] = &[
     ("README.md", "# words\n\nSmall tools for words.\n"),
     (
@@ -21,6 +23,7 @@ is() { [ \"$1\" = \"$2\" ] || { echo \"expected '$2', got '$1'\"; exit 1; }; }
 is \"$(sh upper.sh hello)\" HELLO
 ";
 
+/// Ticket file of the demo.
 pub const TICKET: &str = "---
 id: slug
 ---
@@ -55,8 +58,8 @@ eval \"echo $title\" | tr 'A-Z ' 'a-z-'
 const TESTED: &str = "is \"$(sh slug.sh 'Hello World')\" hello-world\n";
 const TESTED_MORE: &str = "is \"$(sh slug.sh '$(id) *')\" '$(id)-*'\nif sh slug.sh '' 2>/dev/null; then echo 'an empty title must fail'; exit 1; fi\n";
 
-/// The crew's script: with `escalate` the builder never takes the point.
-pub fn crew(escalate: bool) -> String {
+/// Builds the script of the agents. With `escalate` the builder never fixes the finding.
+pub fn agents_script(escalate: bool) -> String {
     let (build, review, verify) = if escalate {
         (
             builder_that_does_not_listen(),
@@ -79,7 +82,7 @@ pub fn crew(escalate: bool) -> String {
     format!("{script:#}\n")
 }
 
-/// A round in which the two files are written and an answer is given.
+/// Builds a round that writes the two files and gives an answer.
 fn writes(slug: &str, test: &str, says: &str, result: &Value, usd: f64) -> Value {
     json!([
         {"write": {"path": "slug.sh", "text": slug}},
@@ -90,7 +93,7 @@ fn writes(slug: &str, test: &str, says: &str, result: &Value, usd: f64) -> Value
     ])
 }
 
-/// A round in which only an answer is given.
+/// Builds a round that only gives an answer.
 fn answers(says: &str, result: &Value, usd: f64) -> Value {
     json!([{"say": says}, {"usage": usage(usd)}, {"result": result}])
 }

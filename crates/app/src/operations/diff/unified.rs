@@ -1,33 +1,36 @@
-//! Reads git's unified diff. The names of the files come from git's other list, which quotes
-//! nothing; the text of the diff is only lines.
+//! Parses git's unified diff. The file names come from git's list of changed files, because that
+//! one does not quote them; the diff only supplies the lines.
 
 use engine::git::ChangedFile;
 use serde::{Deserialize, Serialize};
 
-/// More than this is not looked at by anybody.
+/// Maximum number of rows; nobody reads more.
 const ROWS_MAX: usize = 50_000;
-/// A longer line is cut.
+/// Maximum length of a line; the rest is cut.
 const LINE_CHARS_MAX: usize = 2_000;
 
+/// One changed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffFile {
     pub path: String,
     pub old_path: Option<String>,
-    /// Git's letter: added, deleted, modified, renamed, type changed.
+    /// Git's status letter: added, deleted, modified, renamed, type changed.
     pub status: char,
-    /// None for a binary file.
+    /// Number of added lines; `None` for a binary file.
     pub added: Option<u32>,
     pub removed: Option<u32>,
     pub hunks: Vec<DiffHunk>,
 }
 
+/// A hunk of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffHunk {
-    /// What git says the lines belong to.
+    /// Git's heading of the hunk, for example the function around it.
     pub heading: String,
     pub rows: Vec<DiffRow>,
 }
 
+/// One line of a hunk, with its line numbers before and after the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffRow {
     pub kind: DiffRowKind,
@@ -44,8 +47,8 @@ pub enum DiffRowKind {
     Removed,
 }
 
-/// The files in git's order, and whether something was left out.
-pub fn read(text: &str, changed: &[ChangedFile]) -> (Vec<DiffFile>, bool) {
+/// Parses the files in git's order; the flag tells whether rows were left out.
+pub fn parse_diff(text: &str, changed: &[ChangedFile]) -> (Vec<DiffFile>, bool) {
     let mut reader = DiffReader {
         files: Vec::new(),
         changed: changed.iter(),
@@ -58,7 +61,7 @@ pub fn read(text: &str, changed: &[ChangedFile]) -> (Vec<DiffFile>, bool) {
         if reader.rows >= ROWS_MAX {
             return (reader.files, true);
         }
-        reader.take(line);
+        reader.read_line(line);
     }
     (reader.files, false)
 }
@@ -69,27 +72,27 @@ struct DiffReader<'a> {
     rows: usize,
     old: u32,
     new: u32,
-    /// How many old and new lines the hunk still has: within them nothing is a heading.
+    /// Numbers of old and new lines that the hunk still has. Inside a hunk no line is a heading.
     left: (u32, u32),
 }
 
 impl DiffReader<'_> {
-    fn take(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         if self.left == (0, 0) {
-            self.heading(line);
+            self.read_heading(line);
             return;
         }
         let (sign, text) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
         match sign {
-            "+" => self.row(DiffRowKind::Added, text),
-            "-" => self.row(DiffRowKind::Removed, text),
-            " " | "" => self.row(DiffRowKind::Kept, text),
+            "+" => self.push_row(DiffRowKind::Added, text),
+            "-" => self.push_row(DiffRowKind::Removed, text),
+            " " | "" => self.push_row(DiffRowKind::Kept, text),
             // `\ No newline at end of file`
             _ => {}
         }
     }
 
-    fn heading(&mut self, line: &str) {
+    fn read_heading(&mut self, line: &str) {
         if line.starts_with("diff --git ") {
             self.files.extend(self.changed.next().map(file));
         } else if let Some((old, new, heading)) = ranges(line) {
@@ -103,7 +106,7 @@ impl DiffReader<'_> {
         }
     }
 
-    fn row(&mut self, kind: DiffRowKind, text: &str) {
+    fn push_row(&mut self, kind: DiffRowKind, text: &str) {
         let (is_old, is_new) = (kind != DiffRowKind::Added, kind != DiffRowKind::Removed);
         let row = DiffRow {
             kind,
@@ -140,7 +143,7 @@ fn file(change: &ChangedFile) -> DiffFile {
 
 type HunkRange = (u32, u32);
 
-/// `@@ -1,2 +3,4 @@ heading`: both ranges as start and length, and the rest.
+/// Parses `@@ -1,2 +3,4 @@ heading`: both ranges as start and length, and the rest.
 fn ranges(line: &str) -> Option<(HunkRange, HunkRange, &str)> {
     let (ranges, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
@@ -183,7 +186,7 @@ diff --git \"a/\\303\\244.sh\" \"b/\\303\\244.sh\"
 
     #[test]
     fn lines_are_numbered_and_headings_told_from_text() {
-        let (files, cut) = read(DIFF, &[change("a.sh"), change("ä.sh")]);
+        let (files, cut) = parse_diff(DIFF, &[change("a.sh"), change("ä.sh")]);
         assert!(!cut);
         let rows: Vec<_> = files[0].hunks[0]
             .rows
@@ -217,10 +220,10 @@ diff --git \"a/\\303\\244.sh\" \"b/\\303\\244.sh\"
             "diff --git",
             "@@ -9,99999999999 +1 @@",
         ] {
-            let (files, cut) = read(text, &[]);
+            let (files, cut) = parse_diff(text, &[]);
             assert!(files.is_empty() && !cut, "{text:?}");
         }
         let long = format!("diff --git\n@@ -0,0 +1,60000 @@\n{}", "+\n".repeat(60_000));
-        assert!(read(&long, &[change("a")]).1);
+        assert!(parse_diff(&long, &[change("a")]).1);
     }
 }

@@ -1,16 +1,17 @@
-//! What goes with an activity, for programs that read the log: 000's fields of a review's result, and
-//! all that a person needs where one has to decide.
+//! Data of log lines for programs: the outcome of a review, and everything a person needs to decide
+//! about an escalation.
 
-use flow::narrate::{reason, short};
+use flow::narrate::{describe_reason, short_commit};
 use flow::{Policy, Ticket};
 use serde_json::{Value, json};
 
 use crate::operations::assignments::verdict;
 
-/// No more findings go with one message.
+/// Maximum number of findings in one line.
 const FINDINGS_MAX: usize = 50;
 
-pub fn of(activity: &str, ticket: &Ticket, policy: &Policy) -> Option<Value> {
+/// Returns the data of an activity, if it has any.
+pub fn context_of(activity: &str, ticket: &Ticket, policy: &Policy) -> Option<Value> {
     match activity {
         "submitted_review_result" => Some(verdict::outcome_value(ticket)),
         "escalated_for_human_review" => Some(escalation(ticket, policy)),
@@ -22,9 +23,9 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
     let mut context = json!({
         "title": ticket.spec.title,
         "repository": ticket.spec.context.repository,
-        "branch": ticket.submission.as_ref().map(|put| &put.branch),
-        "commit": ticket.submission.as_ref().map(|put| short(&put.commit)),
-        "reason": ticket.escalation.as_ref().map(|one| reason(&one.reason)),
+        "branch": ticket.submission.as_ref().map(|submission| &submission.branch),
+        "commit": ticket.submission.as_ref().map(|submission| short_commit(&submission.commit)),
+        "reason": ticket.escalation.as_ref().map(|pending| describe_reason(&pending.reason)),
         "feedback": flow::brief::feedback(ticket, policy),
         "findings": findings(&ticket.ledger.open_must_fix(policy)),
         "notes": findings(&ticket.ledger.notes()),
@@ -39,14 +40,14 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
 }
 
 fn findings(open: &[&flow::ledger::LedgerEntry]) -> Vec<Value> {
-    let one = |entry: &&flow::ledger::LedgerEntry| {
+    let describe = |entry: &&flow::ledger::LedgerEntry| {
         json!({"id": entry.id, "severity": entry.severity(), "title": entry.finding.title,
-            "place": entry.place(), "status": entry.status})
+            "place": entry.location(), "status": entry.status})
     };
-    open.iter().take(FINDINGS_MAX).map(one).collect()
+    open.iter().take(FINDINGS_MAX).map(describe).collect()
 }
 
 fn choices(ticket: &Ticket, policy: &Policy) -> Vec<&'static str> {
-    let choices = flow::choices(ticket, policy);
-    choices.iter().map(flow::event::Choice::word).collect()
+    let choices = flow::available_choices(ticket, policy);
+    choices.iter().map(flow::event::Choice::as_str).collect()
 }

@@ -1,4 +1,4 @@
-//! What a person decides of a ticket, and the tickets that wait for it.
+//! Decisions of a person about a ticket, and the list of tickets that wait for one.
 
 use flow::event::ChoiceOptions;
 use flow::usage::Caps;
@@ -17,7 +17,7 @@ use crate::operations::tickets::{self, BudgetScope};
 #[serde(deny_unknown_fields)]
 pub struct CancelTicket {
     pub ticket: String,
-    /// It is recorded with your name.
+    /// The reason; it is recorded with your name.
     pub why: String,
 }
 
@@ -34,9 +34,9 @@ impl Question for CancelTicket {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
-        let ticket = tickets::cancel(office, &self.ticket, &self.why).await?;
-        Ok(TicketSummary::of(&ticket))
+    async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
+        let ticket = tickets::cancel(app, &self.ticket, &self.why).await?;
+        Ok(TicketSummary::from_ticket(&ticket))
     }
 }
 
@@ -45,7 +45,7 @@ impl Question for CancelTicket {
 pub struct WaiveFinding {
     pub ticket: String,
     pub finding: String,
-    /// It is recorded with your name.
+    /// The reason; it is recorded with your name.
     pub why: String,
 }
 
@@ -62,9 +62,9 @@ impl Question for WaiveFinding {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
-        let ticket = tickets::waive(office, &self.ticket, &self.finding, &self.why).await?;
-        Ok(TicketSummary::of(&ticket))
+    async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
+        let ticket = tickets::waive_finding(app, &self.ticket, &self.finding, &self.why).await?;
+        Ok(TicketSummary::from_ticket(&ticket))
     }
 }
 
@@ -79,7 +79,7 @@ pub struct RaiseBudget {
     pub tokens: Option<u64>,
     #[serde(default)]
     pub wall_secs: Option<u64>,
-    /// It is recorded with your name.
+    /// The reason; it is recorded with your name.
     pub why: String,
 }
 
@@ -96,14 +96,14 @@ impl Question for RaiseBudget {
         Some(answer.version)
     }
 
-    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
+    async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
         let caps = Caps {
             usd_micros: self.usd_micros,
             tokens: self.tokens,
             wall_secs: self.wall_secs,
         };
-        let ticket = tickets::raise(office, &self.ticket, self.scope, caps, &self.why).await?;
-        Ok(TicketSummary::of(&ticket))
+        let ticket = tickets::raise_budget(app, &self.ticket, self.scope, caps, &self.why).await?;
+        Ok(TicketSummary::from_ticket(&ticket))
     }
 }
 
@@ -119,10 +119,12 @@ impl Question for ListEscalations {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/escalations";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let mut found = escalations::list(office, &page(self.after, self.limit)).await?;
-        found.items.retain(|one| may_see(office, &one.id));
-        Ok(found)
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let mut escalations = escalations::list(app, &page(self.after, self.limit)).await?;
+        escalations
+            .items
+            .retain(|escalation| may_see(app, &escalation.id));
+        Ok(escalations)
     }
 }
 
@@ -141,8 +143,8 @@ impl Question for ShowEscalation {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &App) -> Result<PendingEscalation, Failure> {
-        escalations::waiting(office, &office.ticket(&self.ticket).await?).await
+    async fn answer(self, app: &App) -> Result<PendingEscalation, Failure> {
+        escalations::pending_escalation(app, &app.ticket(&self.ticket).await?).await
     }
 }
 
@@ -154,22 +156,22 @@ pub struct ResolveEscalation {
     pub choice: String,
     #[serde(default)]
     pub why: String,
-    /// With accept: although checks are not green.
+    /// Only for accept: accept even though checks are not green.
     #[serde(default)]
     pub over_red_checks: bool,
-    /// With reassign.
+    /// Only for reassign.
     #[serde(default)]
     pub builder: Option<String>,
-    /// With reassign.
+    /// Only for reassign.
     #[serde(default)]
     pub reviewer: Option<String>,
 }
 
-/// How it stands, and in whose name it was settled.
+/// State of the ticket, and the name under which the escalation was resolved.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ResolvedEscalation {
     #[serde(flatten)]
-    pub standing: TicketSummary,
+    pub summary: TicketSummary,
     #[serde(default)]
     pub by: String,
 }
@@ -184,20 +186,20 @@ impl Question for ResolveEscalation {
     }
 
     fn version(answer: &ResolvedEscalation) -> Option<u64> {
-        Some(answer.standing.version)
+        Some(answer.summary.version)
     }
 
-    async fn answer(self, office: &App) -> Result<ResolvedEscalation, Failure> {
-        let besides = ChoiceOptions {
+    async fn answer(self, app: &App) -> Result<ResolvedEscalation, Failure> {
+        let options = ChoiceOptions {
             over_red_checks: self.over_red_checks,
             builder: self.builder,
             reviewer: self.reviewer,
         };
-        let choice = escalations::choice(&self.choice.replace('_', "-"), besides)?;
-        let ticket = escalations::resolve(office, &self.ticket, choice, &self.why).await?;
+        let choice = escalations::parse_choice(&self.choice.replace('_', "-"), options)?;
+        let ticket = escalations::resolve(app, &self.ticket, choice, &self.why).await?;
         Ok(ResolvedEscalation {
-            standing: TicketSummary::of(&ticket),
-            by: office.person().agent,
+            summary: TicketSummary::from_ticket(&ticket),
+            by: app.person().agent,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Who may speak, and who is given nothing for now.
+//! Tokens of callers, pauses of agents, queues and providers, and limits of providers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use store::{Agent, Pause, PauseScope, Token};
 use super::{Items, Method, Question};
 use crate::failure::Failure;
 use crate::operations::identity::{self, NewToken, TokenRequest};
-use crate::operations::{App, pauses, ticket_id, tickets};
+use crate::operations::{App, parse_ticket_id, pauses, tickets};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -18,8 +18,8 @@ impl Question for ListTokens {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tokens";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let items = identity::list(office).await?;
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let items = identity::list(app).await?;
         Ok(Items { items })
     }
 }
@@ -44,18 +44,18 @@ impl Question for CreateToken {
     type Answer = NewToken;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tokens";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<NewToken, Failure> {
-        let wanted = TokenRequest {
+    async fn answer(self, app: &App) -> Result<NewToken, Failure> {
+        let request = TokenRequest {
             agent: self.agent,
             principal: self.principal,
-            role: identity::role(&self.role)?,
+            role: identity::parse_role(&self.role)?,
             family: self.family,
-            ticket: self.ticket.as_deref().map(ticket_id).transpose()?,
+            ticket: self.ticket.as_deref().map(parse_ticket_id).transpose()?,
             ttl_ms: self.ttl_secs.map(|secs| secs.saturating_mul(1000)),
         };
-        identity::create(office, wanted).await
+        identity::create(app, request).await
     }
 }
 
@@ -70,8 +70,8 @@ impl Question for RevokeToken {
     const METHOD: Method = Method::Delete;
     const PATH: &'static str = "/api/v1/tokens/{token}";
 
-    async fn answer(self, office: &App) -> Result<Token, Failure> {
-        identity::revoke(office, &self.token).await
+    async fn answer(self, app: &App) -> Result<Token, Failure> {
+        identity::revoke(app, &self.token).await
     }
 }
 
@@ -85,10 +85,10 @@ impl Question for RotateToken {
     type Answer = NewToken;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tokens/{token}/rotate";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<NewToken, Failure> {
-        identity::rotate(office, &self.token).await
+    async fn answer(self, app: &App) -> Result<NewToken, Failure> {
+        identity::rotate(app, &self.token).await
     }
 }
 
@@ -101,8 +101,8 @@ impl Question for ListAgents {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/agents";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let items = pauses::seen(office).await?;
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let items = pauses::known_agents(app).await?;
         Ok(Items { items })
     }
 }
@@ -116,13 +116,13 @@ impl Question for ListPauses {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/pauses";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let items = tickets::pauses(office).await?;
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let items = tickets::pauses(app).await?;
         Ok(Items { items })
     }
 }
 
-/// What can be paused.
+/// Kind of thing that can be paused.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseScopeKind {
@@ -132,7 +132,7 @@ pub enum PauseScopeKind {
 }
 
 impl PauseScopeKind {
-    fn of(self, name: String) -> PauseScope {
+    fn with_name(self, name: String) -> PauseScope {
         match self {
             Self::Agent => PauseScope::Agent(name),
             Self::Queue => PauseScope::Queue(name),
@@ -148,7 +148,7 @@ pub struct CreatePause {
     name: String,
     #[serde(default)]
     why: String,
-    /// Without end, where it is not given.
+    /// Without it the pause has no end.
     #[serde(default)]
     for_secs: Option<u64>,
 }
@@ -157,11 +157,11 @@ impl Question for CreatePause {
     type Answer = Pause;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/pauses";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<Pause, Failure> {
-        let scope = self.scope.of(findings::one_line(&self.name));
-        pauses::pause(office, scope, &self.why, self.for_secs).await
+    async fn answer(self, app: &App) -> Result<Pause, Failure> {
+        let scope = self.scope.with_name(findings::one_line(&self.name));
+        pauses::pause(app, scope, &self.why, self.for_secs).await
     }
 }
 
@@ -182,10 +182,10 @@ impl Question for EndPause {
     const METHOD: Method = Method::Delete;
     const PATH: &'static str = "/api/v1/pauses/{scope}/{name}";
 
-    async fn answer(self, office: &App) -> Result<ResumedPause, Failure> {
-        let scope = self.scope.of(self.name);
-        if !pauses::resume(office, &scope).await? {
-            return Err(Failure::missing("there is no such pause"));
+    async fn answer(self, app: &App) -> Result<ResumedPause, Failure> {
+        let scope = self.scope.with_name(self.name);
+        if !pauses::resume(app, &scope).await? {
+            return Err(Failure::not_found("there is no such pause"));
         }
         Ok(ResumedPause { resumed: scope })
     }
@@ -195,12 +195,12 @@ impl Question for EndPause {
 #[serde(default, deny_unknown_fields)]
 pub struct ListProviderLimits {}
 
-/// How many jobs of one provider run at once, on all machines together.
+/// Maximum number of jobs of one provider that run at once, on all machines together.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderLimit {
     pub provider: String,
-    /// As many as there are, where it is null.
+    /// Null removes the limit.
     pub most: Option<u32>,
 }
 
@@ -209,8 +209,8 @@ impl Question for ListProviderLimits {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/limits";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let limits = pauses::limits(office).await?.into_iter();
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let limits = pauses::provider_limits(app).await?.into_iter();
         let limit = |(provider, most)| ProviderLimit {
             provider,
             most: Some(most),
@@ -226,8 +226,8 @@ impl Question for ProviderLimit {
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/limits";
 
-    async fn answer(self, office: &App) -> Result<Self, Failure> {
-        pauses::limit(office, &self.provider, self.most).await?;
+    async fn answer(self, app: &App) -> Result<Self, Failure> {
+        pauses::set_provider_limit(app, &self.provider, self.most).await?;
         Ok(self)
     }
 }

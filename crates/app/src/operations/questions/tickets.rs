@@ -1,13 +1,12 @@
-//! Tickets: those there are, what is known of one, and new ones.
+//! Requests that list, show, add, import and export tickets.
 
 use std::path::{Path, PathBuf};
 
 use flow::forecast::Forecast;
-use flow::ticket::{PRIORITY_DEFAULT, Spec, TicketContext, label};
 use flow::{Policy, Stage, TicketId};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use store::{Artefact, Paged, Stored, TicketRow};
 
 use super::{Method, Question, TicketSummary, page};
@@ -15,23 +14,24 @@ use crate::failure::Failure;
 use crate::operations::diff::{self, RoundDiff};
 use crate::operations::export::{self, ExportFormat};
 use crate::operations::tickets::{self, AddedTicket};
-use crate::operations::{App, epics, forecasts, project, ticket_id};
+use crate::operations::{App, epics, forecasts, parse_ticket_id, project};
 use crate::settings::epic_file;
+use crate::settings::ticket_fields::{self, TicketFields};
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListTickets {
-    /// Stages, with commas between them.
+    /// Stages, separated by commas.
     pub stage: Option<String>,
     pub after: Option<i64>,
     pub limit: Option<u32>,
 }
 
 impl ListTickets {
-    /// None for all.
-    pub fn of(stages: &[Stage]) -> Option<String> {
-        let words: Vec<&str> = stages.iter().map(|stage| stage.word()).collect();
+    /// Joins stages for the query; an empty list gives `None`, which means all stages.
+    pub fn join_stages(stages: &[Stage]) -> Option<String> {
+        let words: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
         (!words.is_empty()).then(|| words.join(","))
     }
 }
@@ -41,23 +41,24 @@ impl Question for ListTickets {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
         let words = self.stage.iter().flat_map(|words| words.split(','));
-        let stages = words.map(stage).collect::<Result<_, _>>()?;
-        let mut found = tickets::list(office, stages, &page(self.after, self.limit)).await?;
-        found.items.retain(|row| may_see(office, &row.id));
-        Ok(found)
+        let stages = words.map(parse_stage).collect::<Result<_, _>>()?;
+        let mut list = tickets::list(app, stages, &page(self.after, self.limit)).await?;
+        list.items.retain(|row| may_see(app, &row.id));
+        Ok(list)
     }
 }
 
-pub(super) fn may_see(office: &App, id: &TicketId) -> bool {
-    office.call.only.as_ref().is_none_or(|only| only == id)
+/// Tells whether the caller may see a ticket; some tokens are for one ticket only.
+pub(super) fn may_see(app: &App, id: &TicketId) -> bool {
+    app.call.only_ticket.as_ref().is_none_or(|only| only == id)
 }
 
-pub fn stage(word: &str) -> Result<Stage, Failure> {
+pub fn parse_stage(word: &str) -> Result<Stage, Failure> {
     Stage::parse(word).ok_or_else(|| {
-        let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
-        Failure::usage(format!("{word:?} is no stage"))
+        let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.as_str()).collect();
+        Failure::usage(format!("{word:?} is not a stage"))
             .hint(format!("stages are {}", words.join(", ")))
     })
 }
@@ -81,8 +82,8 @@ impl Question for ShowTicket {
         Some(answer.ticket.version)
     }
 
-    async fn answer(self, office: &App) -> Result<Stored, Failure> {
-        office.ticket(&self.ticket).await
+    async fn answer(self, app: &App) -> Result<Stored, Failure> {
+        app.ticket(&self.ticket).await
     }
 }
 
@@ -101,8 +102,8 @@ impl Question for ForecastTicket {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &App) -> Result<Forecast, Failure> {
-        forecasts::of_ticket(office, &office.ticket(&self.ticket).await?).await
+    async fn answer(self, app: &App) -> Result<Forecast, Failure> {
+        forecasts::forecast_ticket(app, &app.ticket(&self.ticket).await?).await
     }
 }
 
@@ -128,11 +129,11 @@ impl Question for ListArtefacts {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &App) -> Result<ArtefactList, Failure> {
-        let id = ticket_id(&self.ticket)?;
+    async fn answer(self, app: &App) -> Result<ArtefactList, Failure> {
+        let id = parse_ticket_id(&self.ticket)?;
         Ok(ArtefactList {
-            data_dir: office.surroundings.data_dir.clone(),
-            items: office.desk.store.artefacts(&id).await?,
+            data_dir: app.environment.data_dir.clone(),
+            items: app.coordinator.store.artefacts(&id).await?,
         })
     }
 }
@@ -154,100 +155,83 @@ impl Question for ShowDiff {
         vec![&self.ticket]
     }
 
-    async fn answer(self, office: &App) -> Result<RoundDiff, Failure> {
-        diff::of(office, &self.ticket, self.round).await
+    async fn answer(self, app: &App) -> Result<RoundDiff, Failure> {
+        diff::load_diff(app, &self.ticket, self.round).await
     }
 }
 
-/// One ticket of a repository that the server has.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// Adds one ticket, for a repository on the server if one is given. The fields are those of a
+/// ticket file.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct AddTicket {
-    /// Made of the title, where it is not given.
-    #[serde(default)]
-    id: Option<String>,
-    title: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    acceptance_criteria: Vec<String>,
-    /// Higher goes first; 50 where it is not given.
-    #[serde(default)]
-    priority: Option<i32>,
-    #[serde(default)]
-    depends_on: Vec<String>,
-    #[serde(default)]
-    kind: Option<String>,
-    #[serde(default)]
-    critical: bool,
-    /// A path on the server.
     #[serde(default)]
     repository: Option<String>,
-    #[serde(default)]
-    base_branch: Option<String>,
-    #[serde(default)]
-    epic: Option<String>,
-    /// Labels (`KEY=VALUE`) that a worker must have to take it up.
-    #[serde(default)]
-    needs: Vec<String>,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+impl JsonSchema for AddTicket {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AddTicket".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = ticket_fields::schema(generator);
+        schema.insert("required".to_owned(), json!(["title"]));
+        if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            let title =
+                json!({"type": "string", "description": "The wanted change in one sentence."});
+            fields.insert("title".to_owned(), title);
+            let path = json!({"type": "string", "description": "A path on the server."});
+            fields.insert("repository".to_owned(), path);
+        }
+        schema
+    }
 }
 
 impl Question for AddTicket {
     type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tickets";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<TicketSummary, Failure> {
+    async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
         let repository = self.repository.clone();
-        let mut wanted = self.wanted()?;
+        let mut request = self.into_request()?;
         let policy = match &repository {
-            Some(place) => project::settle(office, place, &mut wanted.spec).await?,
+            Some(path) => project::assign_repository(app, path, &mut request.spec).await?,
             None => Policy::default(),
         };
-        let id = wanted
+        let id = request
             .id
             .clone()
-            .unwrap_or_else(|| id_for(&wanted.spec.title));
-        tickets::add(office, vec![wanted], &policy).await?;
-        Ok(TicketSummary::of(&office.ticket(id.as_str()).await?.ticket))
+            .unwrap_or_else(|| id_for(&request.spec.title));
+        tickets::add(app, vec![request], &policy).await?;
+        Ok(TicketSummary::from_ticket(
+            &app.ticket(id.as_str()).await?.ticket,
+        ))
     }
 }
 
 impl AddTicket {
-    fn wanted(self) -> Result<TicketRequest, Failure> {
-        let id = self.id.as_deref().map(ticket_id).transpose()?;
-        let id = id.unwrap_or_else(|| id_for(&self.title));
-        let after: Result<_, _> = self.depends_on.iter().map(|id| TicketId::new(id)).collect();
-        let needs: Result<_, _> = self.needs.iter().map(|text| label(text)).collect();
-        let spec = Spec {
-            title: self.title,
-            description: self.description,
-            acceptance: self.acceptance_criteria,
-            priority: self.priority.unwrap_or(PRIORITY_DEFAULT),
-            depends_on: after.map_err(Failure::usage)?,
-            kind: self.kind,
-            critical: self.critical,
-            protected: Vec::new(),
-            context: TicketContext {
-                epic: self.epic,
-                base_branch: self.base_branch,
-                needs: needs.map_err(Failure::usage)?,
-                ..TicketContext::default()
-            },
-        };
-        Ok(TicketRequest { id: Some(id), spec })
+    fn into_request(self) -> Result<TicketRequest, Failure> {
+        let fields: TicketFields =
+            serde_json::from_value(Value::Object(self.fields)).map_err(Failure::usage)?;
+        let mut request = fields.into_request("the ticket")?;
+        let id = request.id.take();
+        request.id = id.or_else(|| Some(id_for(&request.spec.title)));
+        Ok(request)
     }
 }
 
-/// Several at once, as files and sentences ask for them; they may depend on each other.
+/// Adds several tickets at once; they may depend on each other.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddTickets {
-    /// Each with its id, if it has one, and what is wanted.
+    /// Each ticket has an optional id and its specification.
     #[schemars(with = "Vec<Value>")]
     pub tickets: Vec<TicketRequest>,
-    /// A path on the server; of no repository where there is none.
+    /// A path on the server. Without it the tickets belong to no repository.
     #[serde(default)]
     pub repository: Option<String>,
 }
@@ -261,24 +245,26 @@ impl Question for AddTickets {
     type Answer = AddedTickets;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/batches";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<AddedTickets, Failure> {
-        let mut wanted = self.tickets;
+    async fn answer(self, app: &App) -> Result<AddedTickets, Failure> {
+        let mut requests = self.tickets;
         let policy = match &self.repository {
-            Some(place) => project::settle_here(office, Path::new(place), &mut wanted).await?,
+            Some(path) => {
+                project::assign_current_repository(app, Path::new(path), &mut requests).await?
+            }
             None => Policy::default(),
         };
-        let tickets = tickets::add(office, wanted, &policy).await?;
+        let tickets = tickets::add(app, requests, &policy).await?;
         Ok(AddedTickets { tickets })
     }
 }
 
-/// A file of another system's, or an epic: whatever `countersign import` reads.
+/// Imports an epic or a file of another system, in any format that `countersign import` reads.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportFile {
-    /// The file's name: what it ends in says what it is.
+    /// The file's name; its extension tells the format.
     pub name: String,
     pub text: String,
 }
@@ -293,11 +279,11 @@ impl Question for ImportFile {
     type Answer = ImportedTickets;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/imports";
-    const MAKES: bool = true;
+    const CREATES: bool = true;
 
-    async fn answer(self, office: &App) -> Result<ImportedTickets, Failure> {
+    async fn answer(self, app: &App) -> Result<ImportedTickets, Failure> {
         let file = epic_file::read_any(&self.name, self.text.as_bytes())?;
-        let tickets = epics::enter(office, &file, None, &Policy::default()).await?;
+        let tickets = epics::add_epic(app, &file, None, &Policy::default()).await?;
         Ok(ImportedTickets {
             remarks: file.remarks,
             tickets,
@@ -308,7 +294,7 @@ impl Question for ImportFile {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportTickets {
-    /// With commas between them.
+    /// Ticket ids, separated by commas.
     pub tickets: String,
     pub form: ExportFormat,
     #[serde(default)]
@@ -329,9 +315,9 @@ impl Question for ExportTickets {
         self.tickets.split(',').collect()
     }
 
-    async fn answer(self, office: &App) -> Result<ExportedDocuments, Failure> {
+    async fn answer(self, app: &App) -> Result<ExportedDocuments, Failure> {
         let ids: Vec<String> = self.tickets.split(',').map(str::to_owned).collect();
-        let documents = export::export(office, self.form, &ids, self.round).await?;
+        let documents = export::export(app, self.form, &ids, self.round).await?;
         Ok(ExportedDocuments { documents })
     }
 }

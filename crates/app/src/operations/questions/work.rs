@@ -1,4 +1,4 @@
-//! What is going on, what happened, what was learned.
+//! Requests about current work, the log, epics, costs and insights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{Cursor, Job, Paged, Pause};
 
-use super::{Items, Method, Question, cursor, page};
+use super::{Items, Method, Question, page, parse_cursor};
 use crate::failure::Failure;
 use crate::operations::epics::EpicReport;
 use crate::operations::history::{self, LogLine};
-use crate::operations::silence::{self, Silent};
-use crate::operations::tasks::board;
-use crate::operations::{App, epics, insights, overview, queue, ticket_id, tickets};
+use crate::operations::silent_agents::{self, SilentAgent};
+use crate::operations::tasks::listing;
+use crate::operations::{App, epics, insights, overview, parse_ticket_id, queue, tickets};
 
-/// More lines of the log are not told at once.
+/// Maximum number of log lines in one answer.
 const LINES_MAX: u32 = 10_000;
 const LINES_DEFAULT: u32 = 500;
-/// Longer waits are cut by what stands between.
+/// Proxies between client and server cut longer waits.
 const WAIT_SECS_MAX: u64 = 50;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -31,9 +31,9 @@ pub struct ShowStatus {}
 pub struct StatusSummary {
     pub tally: BTreeMap<Stage, u64>,
     pub pauses: Vec<Pause>,
-    /// Agents that do not call although work waits for them.
+    /// Agents that make no calls although work waits for them.
     #[serde(default)]
-    pub silent: Vec<Silent>,
+    pub silent: Vec<SilentAgent>,
 }
 
 impl Question for ShowStatus {
@@ -41,11 +41,11 @@ impl Question for ShowStatus {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/status";
 
-    async fn answer(self, office: &App) -> Result<StatusSummary, Failure> {
+    async fn answer(self, app: &App) -> Result<StatusSummary, Failure> {
         let (tally, pauses, silent) = tokio::try_join!(
-            tickets::tally(office),
-            tickets::pauses(office),
-            silence::silent(office)
+            tickets::tally(app),
+            tickets::pauses(app),
+            silent_agents::list_silent(app)
         )?;
         Ok(StatusSummary {
             tally: tally.into_iter().collect(),
@@ -64,8 +64,8 @@ impl Question for ShowCosts {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/costs";
 
-    async fn answer(self, office: &App) -> Result<Costs, Failure> {
-        insights::costs(office).await
+    async fn answer(self, app: &App) -> Result<Costs, Failure> {
+        insights::costs(app).await
     }
 }
 
@@ -83,29 +83,29 @@ impl Question for ListJobs {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/jobs";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
         let (queue, state) = (self.queue.as_deref(), self.state.as_deref());
-        let only = office.call.only.clone();
-        queue::jobs(office, queue, state, only, &page(self.after, self.limit)).await
+        let only = app.call.only_ticket.clone();
+        queue::jobs(app, queue, state, only, &page(self.after, self.limit)).await
     }
 }
 
-/// A task that is no longer wanted.
+/// Cancels a task.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelTask {
     pub task: String,
-    /// It is recorded with your name.
+    /// The reason; it is recorded with your name.
     pub why: String,
 }
 
-/// How a task stands.
+/// State of a task.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TaskSummary {
     pub task_id: String,
     pub queue: String,
-    pub status: flow::free::TaskStatus,
-    /// Who has it in hand, or had it last.
+    pub status: flow::task::TaskStatus,
+    /// Agent that holds the task, or held it last.
     pub agent: Option<String>,
 }
 
@@ -114,18 +114,18 @@ impl Question for CancelTask {
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/tasks/{task}/cancel";
 
-    async fn answer(self, office: &App) -> Result<TaskSummary, Failure> {
-        let card = board::cancel(office, &self.task, &self.why).await?;
+    async fn answer(self, app: &App) -> Result<TaskSummary, Failure> {
+        let card = listing::cancel(app, &self.task, &self.why).await?;
         Ok(TaskSummary {
             task_id: card.id,
             queue: card.queue,
-            status: card.standing,
+            status: card.status,
             agent: card.agent,
         })
     }
 }
 
-/// The newest of the log, or with `after` the first after that place.
+/// Reads the newest lines of the log, or with `after` the first lines after that position.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadLog {
@@ -133,7 +133,7 @@ pub struct ReadLog {
     /// `12.345`
     pub after: Option<String>,
     pub limit: Option<u32>,
-    /// With `after`: wait so long for something to happen, where nothing has.
+    /// With `after`: wait up to this long for a new line if there is none.
     pub wait_secs: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ pub struct ReadLog {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LogLines {
     pub items: Vec<LogLine>,
-    /// Where to go on: the `after` of the next question.
+    /// Position to continue from: the `after` of the next request.
     pub end: Cursor,
 }
 
@@ -154,25 +154,25 @@ impl Question for ReadLog {
         self.ticket.as_deref().into_iter().collect()
     }
 
-    async fn answer(self, office: &App) -> Result<LogLines, Failure> {
-        let ticket = self.ticket.as_deref().map(ticket_id).transpose()?;
-        let ticket = ticket.or_else(|| office.call.only.clone());
+    async fn answer(self, app: &App) -> Result<LogLines, Failure> {
+        let ticket = self.ticket.as_deref().map(parse_ticket_id).transpose()?;
+        let ticket = ticket.or_else(|| app.call.only_ticket.clone());
         if let Some(id) = &ticket {
-            office.desk.ticket(id).await?;
+            app.coordinator.ticket(id).await?;
         }
         let most = self.limit.unwrap_or(LINES_DEFAULT).clamp(1, LINES_MAX);
         let Some(after) = self.after.as_deref() else {
-            let newest = overview::newest(office).await?;
-            let items = history::latest(office, ticket.as_ref(), most).await?;
+            let newest = overview::latest_cursor(app).await?;
+            let items = history::latest(app, ticket.as_ref(), most).await?;
             let end = items.last().map_or(newest, |line| line.cursor);
             return Ok(LogLines { items, end });
         };
-        let after = cursor(after).map_err(Failure::usage)?;
+        let after = parse_cursor(after).map_err(Failure::usage)?;
         let wait = Duration::from_secs(self.wait_secs.unwrap_or(0).min(WAIT_SECS_MAX));
-        let told = history::read_on(office, ticket.as_ref(), after, most, wait).await?;
+        let page = history::read_after(app, ticket.as_ref(), after, most, wait).await?;
         Ok(LogLines {
-            items: told.lines,
-            end: told.end.unwrap_or(after),
+            items: page.lines,
+            end: page.end.unwrap_or(after),
         })
     }
 }
@@ -186,8 +186,8 @@ impl Question for ListEpics {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/epics";
 
-    async fn answer(self, office: &App) -> Result<Self::Answer, Failure> {
-        let items = epics::list(office).await?;
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let items = epics::list(app).await?;
         Ok(Items { items })
     }
 }
@@ -203,8 +203,8 @@ impl Question for ShowEpic {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/epics/{epic}";
 
-    async fn answer(self, office: &App) -> Result<EpicReport, Failure> {
-        epics::look(office, &self.epic).await
+    async fn answer(self, app: &App) -> Result<EpicReport, Failure> {
+        epics::load_report(app, &self.epic).await
     }
 }
 
@@ -212,7 +212,7 @@ impl Question for ShowEpic {
 #[serde(deny_unknown_fields)]
 pub struct SignEpic {
     pub epic: String,
-    /// It is recorded with your name.
+    /// The reason; it is recorded with your name.
     pub why: String,
 }
 
@@ -221,8 +221,8 @@ impl Question for SignEpic {
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/epics/{epic}/accept";
 
-    async fn answer(self, office: &App) -> Result<EpicReport, Failure> {
-        epics::sign(office, &self.epic, &self.why).await
+    async fn answer(self, app: &App) -> Result<EpicReport, Failure> {
+        epics::sign(app, &self.epic, &self.why).await
     }
 }
 
@@ -235,7 +235,7 @@ impl Question for ShowInsights {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/insights";
 
-    async fn answer(self, office: &App) -> Result<Insights, Failure> {
-        insights::gather(office).await
+    async fn answer(self, app: &App) -> Result<Insights, Failure> {
+        insights::load_insights(app).await
     }
 }

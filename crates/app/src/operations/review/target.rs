@@ -1,5 +1,5 @@
-//! What is to be reviewed: a range, a branch, the index, the work tree, one commit or a patch; each
-//! comes to two exact commits.
+//! Resolves the target of a review (a range, a branch, the index, the work tree, one commit or a
+//! patch) to two exact commits.
 
 use std::path::Path;
 
@@ -10,17 +10,18 @@ use super::{App, ReviewOptions};
 use crate::failure::Failure;
 use crate::settings::{read_bounded, read_stdin};
 
-/// A larger patch is no change that anybody reviews.
+/// Maximum size of a patch. Nobody can review a larger one.
 const PATCH_BYTES_MAX: usize = 16 << 20;
 
+/// Change to review, as named on the command line.
 #[derive(Clone, Debug, Default)]
 pub enum ReviewTarget {
-    /// What HEAD has over the base branch.
+    /// Commits of HEAD since the base branch.
     #[default]
     Head,
-    /// A branch or any revision, over the base branch.
+    /// Commits of a branch or any revision since the base branch.
     Revision(String),
-    /// What the second has since it left the first.
+    /// Commits of the second revision since it left the first.
     Range(String, String),
     Staged,
     Worktree,
@@ -30,8 +31,8 @@ pub enum ReviewTarget {
 }
 
 impl ReviewTarget {
-    /// `BASE..HEAD`, `BASE...HEAD` or a revision.
-    pub fn of_word(word: &str) -> Self {
+    /// Parses `BASE..HEAD`, `BASE...HEAD` or a revision.
+    pub fn parse(word: &str) -> Self {
         let or_head = |rev: &str| if rev.is_empty() { "HEAD" } else { rev }.to_owned();
         match word.split_once("...").or_else(|| word.split_once("..")) {
             Some((from, to)) => Self::Range(or_head(from), or_head(to)),
@@ -40,50 +41,55 @@ impl ReviewTarget {
     }
 }
 
-/// Exactly what is looked at.
+/// The two commits between which the change is.
 #[derive(Clone, Debug)]
 pub struct ReviewedChange {
-    /// As a person would call it.
+    /// Name of the change for people.
     pub name: String,
     pub base: Oid,
     pub head: Oid,
 }
 
-pub async fn find(
-    office: &App,
+/// Resolves the target to its commits.
+pub async fn resolve(
+    app: &App,
     git: &Repository,
     directory: &Path,
-    wish: &ReviewOptions,
+    options: &ReviewOptions,
     base_branch: &str,
 ) -> Result<ReviewedChange, Failure> {
-    match &wish.target {
+    match &options.target {
         ReviewTarget::Head => {
             let head = git.own_branch().await.map_err(Failure::error)?;
-            since(git, base_branch, head.as_deref().unwrap_or("HEAD")).await
+            change_since_base(git, base_branch, head.as_deref().unwrap_or("HEAD")).await
         }
-        ReviewTarget::Revision(rev) => since(git, base_branch, rev).await,
+        ReviewTarget::Revision(rev) => change_since_base(git, base_branch, rev).await,
         ReviewTarget::Range(from, to) => {
             let from_commit = git.resolve(from).await.map_err(Failure::usage)?;
-            range(git, &from_commit, from, to).await
+            change_in_range(git, &from_commit, from, to).await
         }
         ReviewTarget::Commit(rev) => {
             let head = git.resolve(rev).await.map_err(Failure::usage)?;
-            let base = git.before(&head).await.map_err(Failure::error)?;
+            let base = git.parent_or_empty(&head).await.map_err(Failure::error)?;
             let name = format!("commit {}", head.short());
             Ok(ReviewedChange { name, base, head })
         }
         ReviewTarget::Staged | ReviewTarget::Worktree | ReviewTarget::Patch(_) => {
-            aside(office, git, directory, wish).await
+            uncommitted_change(app, git, directory, options).await
         }
     }
 }
 
-async fn since(git: &Repository, base_branch: &str, rev: &str) -> Result<ReviewedChange, Failure> {
-    let tip = git.base(base_branch).await.map_err(Failure::usage)?;
-    range(git, &tip, base_branch, rev).await
+async fn change_since_base(
+    git: &Repository,
+    base_branch: &str,
+    rev: &str,
+) -> Result<ReviewedChange, Failure> {
+    let tip = git.base_tip(base_branch).await.map_err(Failure::usage)?;
+    change_in_range(git, &tip, base_branch, rev).await
 }
 
-async fn range(
+async fn change_in_range(
     git: &Repository,
     from: &Oid,
     name: &str,
@@ -98,16 +104,16 @@ async fn range(
     })
 }
 
-/// What is in no commit yet, put together in an index of our own.
-async fn aside(
-    office: &App,
+/// Makes a commit of changes that are in none yet, with an index of our own.
+async fn uncommitted_change(
+    app: &App,
     git: &Repository,
     directory: &Path,
-    wish: &ReviewOptions,
+    options: &ReviewOptions,
 ) -> Result<ReviewedChange, Failure> {
     let head = git.resolve("HEAD").await.map_err(Failure::usage)?;
-    let scratch = ScratchIndex::new(office)?;
-    let (name, base, made) = match &wish.target {
+    let scratch = ScratchIndex::new(app)?;
+    let (name, base, commit) = match &options.target {
         ReviewTarget::Patch(file) => {
             let bytes = match file.as_str() {
                 "-" => read_stdin(PATCH_BYTES_MAX)?,
@@ -116,39 +122,42 @@ async fn aside(
             if bytes.len() > PATCH_BYTES_MAX {
                 return Err(Failure::usage("the patch is larger than 16 MiB"));
             }
-            let base = match &wish.base {
-                Some(branch) => git.base(branch).await.map_err(Failure::usage)?,
+            let base = match &options.base {
+                Some(branch) => git.base_tip(branch).await.map_err(Failure::usage)?,
                 None => head,
             };
-            let made = git.patched(&base, bytes, &scratch.index()).await;
-            let hint = "make it with `git diff` or `git format-patch --stdout`; --base names what it is for";
-            let made = made.map_err(|error| Failure::usage(error).hint(hint))?;
-            (format!("patch {file}"), base, made)
+            let commit = git.commit_patch(&base, bytes, &scratch.index()).await;
+            let hint = "make it with `git diff` or `git format-patch --stdout`; --base names its base branch";
+            let commit = commit.map_err(|error| Failure::usage(error).hint(hint))?;
+            (format!("patch {file}"), base, commit)
         }
         target => {
-            whole(git)?;
+            require_no_merge(git)?;
             let staged = matches!(target, ReviewTarget::Staged);
-            let (name, made) = if staged {
-                ("what is staged", git.staged(&scratch.index()).await)
+            let (name, commit) = if staged {
+                ("what is staged", git.commit_staged(&scratch.index()).await)
             } else {
-                ("your work tree", git.as_it_lies(&scratch.index()).await)
+                (
+                    "your work tree",
+                    git.commit_work_tree(&scratch.index()).await,
+                )
             };
-            (name.to_owned(), head, made.map_err(Failure::error)?)
+            (name.to_owned(), head, commit.map_err(Failure::error)?)
         }
     };
     Ok(ReviewedChange {
         name,
         base,
-        head: made,
+        head: commit,
     })
 }
 
-/// Half a merge is no change that can be judged.
-fn whole(git: &Repository) -> Result<(), Failure> {
-    match git.unfinished() {
+/// Refuses a work tree with an unfinished merge or rebase, because it is no reviewable change.
+fn require_no_merge(git: &Repository) -> Result<(), Failure> {
+    match git.unfinished_operation() {
         None => Ok(()),
         Some(operation) => Err(Failure::usage(format!(
-            "a {operation} waits to be finished in this repository"
+            "a {operation} is in progress in this repository"
         ))
         .hint(format!(
             "finish it, or `git {operation} --abort`, or review commits: countersign review BASE..HEAD"
@@ -156,14 +165,14 @@ fn whole(git: &Repository) -> Result<(), Failure> {
     }
 }
 
-/// A directory for one index, gone when it is dropped.
+/// Directory for a temporary index, removed on drop.
 struct ScratchIndex(std::path::PathBuf);
 
 impl ScratchIndex {
-    fn new(office: &App) -> Result<Self, Failure> {
+    fn new(app: &App) -> Result<Self, Failure> {
         let name = format!("aside-{}", std::process::id());
-        let dir = office.surroundings.data_dir.join(name);
-        engine::private::make_dir(&dir)
+        let dir = app.environment.data_dir.join(name);
+        engine::private_files::make_dir(&dir)
             .map_err(|error| Failure::error(format!("{}: {error}", dir.display())))?;
         Ok(Self(dir))
     }

@@ -1,73 +1,77 @@
-//! Files of runs that were elsewhere: a transcript, what a check said, the record of the run. They
-//! come to where they would be had the run been here, below the directory of their own job, and
-//! nowhere else. Nothing that is read as an instruction is taken: a result, for one, is reported.
+//! Files of runs on remote workers: transcripts, output of checks, the record of the run. They are
+//! stored below the directory of their own job, as for a local run, and nowhere else. Files that
+//! are read as instructions are refused: a result, for example, has to be reported.
 
 use std::path::Path;
 
 use engine::coordinator::wire::{Attachment, FILE_BYTES_MAX};
-use engine::workshop::TicketFiles;
-use engine::{own_home, runs};
+use engine::project::TicketFiles;
+use engine::{agent_home, run_records};
 use flow::TicketId;
 use flow::event::Lease;
 use store::Artefact;
 
-use super::{Caller, No, short};
+use super::{CallRefusal, Caller, short};
 
-/// The most files of one report or one run.
+/// Maximum numbers of files of one report and of one run.
 const ARTEFACTS_MAX: usize = 500;
 const FILES_MAX: usize = 500;
-/// Directories below a run's own.
+/// Maximum depth below a run's directory.
 const PARTS_MAX: usize = 4;
 const NAME_MAX: usize = 100;
 
-/// A place below the directory of a job's run.
+/// Path below the directory of a job's run.
 #[derive(Debug, PartialEq, Eq)]
-struct Place<'a> {
+struct RunPath<'a> {
     run: u64,
     below: &'a str,
 }
 
-/// The place of a path, if it is below the directory of this job, in a run that was not later.
-fn place<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<Place<'a>> {
+/// Parses a path. It must be below the directory of this job, in a run that is not later than the
+/// lease.
+fn parse_run_path<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<RunPath<'a>> {
     let job = format!("tickets/{ticket}/jobs/{}/run-", lease.serial);
     let (run, below) = path.strip_prefix(&job)?.split_once('/')?;
     let number: u64 = run.parse().ok()?;
     let parts: Vec<&str> = below.split('/').collect();
     let last = parts.last()?;
-    let is_kept = *last == runs::RECORD || Path::new(last).extension()? == "log";
+    let is_kept = *last == run_records::RECORD_FILE || Path::new(last).extension()? == "log";
     let fits = number.to_string() == run
         && number <= lease.fence
         && parts.len() <= PARTS_MAX
         && parts.iter().all(|part| is_plain(part))
         && is_kept;
-    fits.then_some(Place { run: number, below })
+    fits.then_some(RunPath { run: number, below })
 }
 
 fn is_plain(part: &str) -> bool {
-    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !part.is_empty() && part.len() <= NAME_MAX && !part.starts_with('.') && part.chars().all(sound)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !part.is_empty()
+        && part.len() <= NAME_MAX
+        && !part.starts_with('.')
+        && part.chars().all(is_allowed)
 }
 
-/// The files of a report, if all of them are where they may be.
-pub fn sound(
+/// Returns the files of a report if all their paths are permitted.
+pub fn check_artefacts(
     ticket: &TicketId,
     lease: Option<Lease>,
     artefacts: Vec<Artefact>,
-) -> Result<Vec<Artefact>, No> {
+) -> Result<Vec<Artefact>, CallRefusal> {
     if artefacts.len() > ARTEFACTS_MAX {
-        return Err(No::barred(format!(
-            "more than {ARTEFACTS_MAX} files of one job"
+        return Err(CallRefusal::barred(format!(
+            "the report has more than {ARTEFACTS_MAX} files"
         )));
     }
-    let one = |artefact: Artefact| {
-        let own = artefact.ticket == *ticket;
-        let found = lease.and_then(|lease| place(ticket, lease, &artefact.path));
-        if found.is_none() || !own {
+    let check = |artefact: Artefact| {
+        let is_own_ticket = artefact.ticket == *ticket;
+        let path_found = lease.and_then(|lease| parse_run_path(ticket, lease, &artefact.path));
+        if path_found.is_none() || !is_own_ticket {
             let why = format!(
                 "{:?} is no place for a file of this job",
                 short(&artefact.path)
             );
-            return Err(No::barred(why));
+            return Err(CallRefusal::barred(why));
         }
         Ok(Artefact {
             kind: short(&artefact.kind),
@@ -75,59 +79,58 @@ pub fn sound(
             ..artefact
         })
     };
-    artefacts.into_iter().map(one).collect()
+    artefacts.into_iter().map(check).collect()
 }
 
 impl Caller<'_> {
-    /// Keeps a file of a run under a lease of this worker's.
-    pub async fn attach(&self, attachment: Attachment) -> Result<(), No> {
+    /// Stores a file of a run under a lease of this worker.
+    pub async fn attach(&self, attachment: Attachment) -> Result<(), CallRefusal> {
         let Attachment {
             ticket,
             lease,
             path,
             bytes,
         } = attachment;
-        let Some(place) = place(&ticket, lease, &path) else {
+        let Some(place) = parse_run_path(&ticket, lease, &path) else {
             let why = format!("{:?} is no place for a file of this job", short(&path));
-            return Err(No::barred(why));
+            return Err(CallRefusal::barred(why));
         };
-        let bytes = fit_to_keep(place.below, bytes.0)?;
-        self.held(&ticket, lease).await?;
-        let files = TicketFiles::of(&self.office.surroundings.data_dir, &ticket);
-        let run = files.run(lease.serial, place.run);
+        let bytes = check_file(place.below, bytes.0)?;
+        self.held_job(&ticket, lease).await?;
+        let files = TicketFiles::new(&self.app.environment.data_dir, &ticket);
+        let run = files.run_dir(lease.serial, place.run);
         let file = run.join(place.below);
-        // What an earlier holder has left is its own word.
+        // Files of an earlier holder are evidence and are not overwritten.
         if place.run < lease.fence && file.symlink_metadata().is_ok() {
             return Ok(());
         }
-        let written = tokio::task::spawn_blocking(move || write(&run, &file, &bytes)).await;
-        let written = written.map_err(std::io::Error::other).flatten();
-        let broken = |error| store::Error::Other(format!("the file cannot be kept: {error}"));
-        Ok(written.map_err(broken)?)
+        let result = tokio::task::spawn_blocking(move || write(&run, &file, &bytes)).await;
+        let result = result.map_err(std::io::Error::other).flatten();
+        let failed = |error| store::Error::Other(format!("the file cannot be stored: {error}"));
+        Ok(result.map_err(failed)?)
     }
 }
 
-/// The bytes as they may lie here.
-fn fit_to_keep(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, No> {
+/// Checks the size of a file, and cleans the record of a run.
+fn check_file(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CallRefusal> {
     if bytes.len() > FILE_BYTES_MAX {
         let most = FILE_BYTES_MAX >> 20;
-        return Err(No::barred(format!(
-            "a file of more than {most} MiB is not kept"
+        return Err(CallRefusal::barred(format!(
+            "files larger than {most} MiB are not stored"
         )));
     }
-    if name.rsplit('/').next() != Some(runs::RECORD) {
+    if name.rsplit('/').next() != Some(run_records::RECORD_FILE) {
         return Ok(bytes);
     }
-    runs::cleaned(&bytes).ok_or_else(|| No::barred("that is no record of a run"))
+    run_records::sanitize_record(&bytes)
+        .ok_or_else(|| CallRefusal::barred("the file is not the record of a run"))
 }
 
 fn write(run: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if is_full(run) {
-        return Err(std::io::Error::other(
-            "there are too many files of this run",
-        ));
+        return Err(std::io::Error::other("this run has too many files"));
     }
-    own_home::write(run, file, bytes)
+    agent_home::write(run, file, bytes)
 }
 
 fn is_full(run: &Path) -> bool {
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn a_file_goes_below_the_directory_of_its_own_job() {
         let id = TicketId::new("greet").unwrap();
-        let found = |path| place(&id, LEASE, path);
+        let found = |path| parse_run_path(&id, LEASE, path);
         for good in [
             "tickets/greet/jobs/3/run-7/transcript.log",
             "tickets/greet/jobs/3/run-6/run.json",

@@ -1,50 +1,51 @@
-//! Claims of workers elsewhere. The name on a lease begins with the token that it was claimed with,
-//! so that nobody with another token can prolong or end it, whatever name it gives itself.
+//! Claims of remote workers. The name on a lease begins with the token that claimed it, so that a
+//! caller with another token cannot extend or end it under any name.
 
 use std::time::Duration;
 
 use engine::coordinator::{Coordinator, JobRequest, TaskReport, WorkItem};
 use flow::event::Lease;
-use flow::remote_access::price;
+use flow::remote_access::check_usage;
 use flow::{Queue, TicketId};
 use store::{Job, JobId, JobQuery, JobState, Leased, Page};
 
-use super::{Caller, No, cleaned, is_plain};
+use super::{CallRefusal, Caller, clean_texts, is_plain};
 
-/// How much one call may ask for.
+// Limits of one call.
 const QUEUES_MAX: usize = 64;
 const AGENTS_MAX: usize = 64;
 const NAMES_MAX: usize = 4;
 const SKIPPED_MAX: usize = 1000;
 const JOBS_MAX: u32 = 1000;
-/// A job that no ticket decides about is not held longer without a sign of life.
+/// Maximum lease of a task. Tasks have no ticket policy that would limit it.
 const TASK_LEASE_MAX: Duration = Duration::from_secs(3600);
-/// A ticket, or a queue, has fewer leased jobs.
+/// More than the leased jobs of any ticket or queue.
 const LEASED_MAX: u32 = 1000;
-/// Shown instead of another's name.
-const ANOTHER: &str = "another";
+/// Replaces the name of another worker.
+const OTHER_HOLDER: &str = "another";
 
 impl Caller<'_> {
-    /// The prefix of all names on this worker's leases.
-    fn mark(&self) -> String {
-        format!("{}@", self.speaker.token)
+    /// Returns the prefix of all names on this worker's leases.
+    fn holder_prefix(&self) -> String {
+        format!("{}@", self.identity.token)
     }
 
+    /// Tells whether a name on a lease is this worker's.
     pub fn holds(&self, holder: Option<&str>) -> bool {
-        holder.is_some_and(|holder| holder.starts_with(&self.mark()))
+        holder.is_some_and(|holder| holder.starts_with(&self.holder_prefix()))
     }
 
-    /// A worker knows its own name on a lease, and needs nobody else's.
-    fn shown(&self, holder: &str) -> String {
-        let own = holder.strip_prefix(&self.mark());
-        own.unwrap_or(ANOTHER).to_owned()
+    /// Removes the prefix from this worker's own name, and hides the names of others.
+    fn visible_holder(&self, holder: &str) -> String {
+        let own_name = holder.strip_prefix(&self.holder_prefix());
+        own_name.unwrap_or(OTHER_HOLDER).to_owned()
     }
 
-    /// The request as it is put to the coordinator.
-    pub fn sound(&self, request: JobRequest) -> Result<JobRequest, No> {
+    /// Validates the request and builds the one for the coordinator.
+    pub fn validate_request(&self, request: JobRequest) -> Result<JobRequest, CallRefusal> {
         if !is_bounded(&request) || !are_names(&request) {
-            return Err(No::barred(
-                "these are no names of queues, agents and workers",
+            return Err(CallRefusal::barred(
+                "a name of a queue, agent or worker is not valid, or the call has too many names",
             ));
         }
         if request
@@ -53,112 +54,128 @@ impl Caller<'_> {
             .chain(&request.tasks)
             .any(|queue| *queue == Queue::Tell)
         {
-            return Err(No::barred("the server itself tells dependent tickets"));
+            return Err(CallRefusal::barred("tell jobs are reserved to the server"));
         }
         Ok(JobRequest {
-            worker: format!("{}{}", self.mark(), request.worker),
-            // One worker serves many: nothing that others hold is taken back at its word.
-            held: Vec::new(),
+            worker: format!("{}{}", self.holder_prefix(), request.worker),
+            // Many workers call here, so a caller's word takes no lease back from another.
+            leases: Vec::new(),
             alone_in: Vec::new(),
             most: request.most.min(JOBS_MAX),
             ..request
         })
     }
 
-    pub async fn claim(&self, request: JobRequest) -> Result<Vec<Leased>, No> {
-        let request = self.sound(request)?;
+    /// Claims jobs of the ticket or task that the request names.
+    pub async fn claim(&self, request: JobRequest) -> Result<Vec<Leased>, CallRefusal> {
+        let request = self.validate_request(request)?;
         let (ticket, policy) = match &request.only {
-            // The recorded policy decides about a ticket, and not the worker's.
+            // For a ticket the recorded policy decides, not the worker's.
             Some(WorkItem::Ticket(id)) => (Some(id), None),
             Some(WorkItem::Task(_)) => (None, request.policy.clone()),
             None => {
-                return Err(No::barred(
-                    "a worker claims of a ticket or a task that it has chosen",
-                ));
+                return Err(CallRefusal::barred("a claim must name its ticket or task"));
             }
         };
-        let lease = self.lasting(request.lease, ticket).await?;
+        let lease = self.limit_lease(request.lease, ticket).await?;
         let request = JobRequest {
             lease,
             policy,
             ..request
         };
-        let mut jobs = self.office.desk.claim(&request).await?;
+        let mut jobs = self.app.coordinator.claim(&request).await?;
         for job in &mut jobs {
-            job.holder = self.shown(&job.holder);
+            job.holder = self.visible_holder(&job.holder);
         }
         Ok(jobs)
     }
 
-    /// No longer than the ticket's own policy says.
-    async fn lasting(&self, asked: Duration, ticket: Option<&TicketId>) -> Result<Duration, No> {
+    /// Limits a lease to the time that the ticket's policy permits.
+    async fn limit_lease(
+        &self,
+        requested: Duration,
+        ticket: Option<&TicketId>,
+    ) -> Result<Duration, CallRefusal> {
         let Some(id) = ticket else {
-            return Ok(asked.min(TASK_LEASE_MAX));
+            return Ok(requested.min(TASK_LEASE_MAX));
         };
-        let stored = self.stored(id).await?;
+        let stored = self.load_ticket(id).await?;
         let policy = self.policy_of(&stored).await?;
-        Ok(asked.min(Duration::from_secs(policy.limits.lease_secs)))
+        Ok(requested.min(Duration::from_secs(policy.limits.lease_secs)))
     }
 
-    pub async fn renew(&self, job: JobId, fence: u64, extend: Option<Duration>) -> Result<(), No> {
-        let held = self.leased(job, fence).await?;
+    /// Checks that the worker holds the job, and extends the lease if asked.
+    pub async fn renew(
+        &self,
+        job: JobId,
+        fence: u64,
+        extend: Option<Duration>,
+    ) -> Result<(), CallRefusal> {
+        let job_held = self.leased_job(job, fence).await?;
         if let Some(extend) = extend {
-            let lease = self.lasting(extend, held.ticket.as_ref()).await?;
-            self.office.desk.store.renew(job, fence, lease).await?;
+            let lease = self.limit_lease(extend, job_held.ticket.as_ref()).await?;
+            self.app.coordinator.store.renew(job, fence, lease).await?;
         }
         Ok(())
     }
 
-    /// Ends a task, which no ticket decides about, and counts what it cost.
-    pub async fn finish(&self, report: TaskReport) -> Result<(), No> {
-        price(report.usage).map_err(No::barred)?;
-        let held = self.leased(report.job, report.fence).await?;
-        if held.ticket.is_some() {
-            return Err(No::barred(
-                "a ticket decides about its jobs: report an event",
+    /// Ends a task that belongs to no ticket, and counts its cost.
+    pub async fn finish(&self, report: TaskReport) -> Result<(), CallRefusal> {
+        check_usage(report.usage).map_err(CallRefusal::barred)?;
+        let job = self.leased_job(report.job, report.fence).await?;
+        if job.ticket.is_some() {
+            return Err(CallRefusal::barred(
+                "the job belongs to a ticket: report an event instead",
             ));
         }
         if report.run > report.fence {
-            return Err(No::barred("that is no run of a task that you hold"));
+            return Err(CallRefusal::barred(
+                "the run does not belong to a task that you hold",
+            ));
         }
         let report = TaskReport {
-            by: self.speaker.actor.agent.clone(),
-            ..cleaned(report)?
+            by: self.identity.actor.agent.clone(),
+            ..clean_texts(report)?
         };
-        Ok(self.office.desk.finish(report).await?)
+        Ok(self.app.coordinator.finish(report).await?)
     }
 
-    /// This worker's lease on a job of a ticket.
-    pub async fn held(&self, ticket: &TicketId, lease: Lease) -> Result<Job, No> {
-        let found = self.of_ticket(ticket).await?.into_iter();
-        let mut same = found.filter(|job| job.serial == Some(lease.serial));
+    /// Returns the job of a ticket if this worker holds it under the lease.
+    pub async fn held_job(&self, ticket: &TicketId, lease: Lease) -> Result<Job, CallRefusal> {
+        let jobs = self.leased_jobs_of(ticket).await?.into_iter();
+        let mut same = jobs.filter(|job| job.serial == Some(lease.serial));
         let job = same.next();
         let name = format!("{ticket}/{}", lease.serial);
         self.must_hold(job, &name, lease.fence)
     }
 
-    async fn of_ticket(&self, ticket: &TicketId) -> Result<Vec<Job>, No> {
+    async fn leased_jobs_of(&self, ticket: &TicketId) -> Result<Vec<Job>, CallRefusal> {
         let query = JobQuery {
             ticket: Some(ticket.clone()),
             state: Some(JobState::Leased),
             ..JobQuery::default()
         };
-        let found = self.office.desk.store.jobs(&query, &all_leased()).await?;
-        Ok(found.items)
+        let page = self
+            .app
+            .coordinator
+            .store
+            .jobs(&query, &all_leased())
+            .await?;
+        Ok(page.items)
     }
 
-    /// This worker's lease on a job by its number.
-    async fn leased(&self, id: JobId, fence: u64) -> Result<Job, No> {
-        let found = self.office.desk.store.job(id).await?;
-        let job = found.filter(|job| job.state == JobState::Leased);
+    /// Returns a job by its number if this worker holds it under the fence.
+    async fn leased_job(&self, id: JobId, fence: u64) -> Result<Job, CallRefusal> {
+        let stored = self.app.coordinator.store.job(id).await?;
+        let job = stored.filter(|job| job.state == JobState::Leased);
         self.must_hold(job, &id.0.to_string(), fence)
     }
 
-    fn must_hold(&self, job: Option<Job>, name: &str, given: u64) -> Result<Job, No> {
+    fn must_hold(&self, job: Option<Job>, name: &str, given: u64) -> Result<Job, CallRefusal> {
         let current = job.as_ref().map_or(0, |job| job.fence);
-        let held = |job: &Job| job.fence == given && self.holds(job.holder.as_deref());
-        job.filter(held).ok_or_else(|| {
-            No::NotHeld(store::Error::StaleFence {
+        let is_ours = |job: &Job| job.fence == given && self.holds(job.holder.as_deref());
+        job.filter(is_ours).ok_or_else(|| {
+            CallRefusal::NotHeld(store::Error::StaleFence {
                 job: name.to_owned(),
                 given,
                 current,
@@ -183,17 +200,18 @@ fn are_names(request: &JobRequest) -> bool {
     let mut agents = request.agents.iter();
     let queues = request.queues.iter().chain(&request.tasks);
     let queues = queues.map(Queue::name);
-    let named = [&request.name, &request.worker].into_iter();
+    let texts = [&request.name, &request.worker].into_iter();
     let labels = request.labels.iter().flatten();
-    let named = named.chain(labels).map(String::as_str);
-    queues.chain(named).all(is_plain)
+    let texts = texts.chain(labels).map(String::as_str);
+    queues.chain(texts).all(is_plain)
         && agents.all(|agent| {
-            let own = std::iter::once(&agent.name).chain(&agent.names);
-            let mut names = own.chain(&agent.provider);
+            let agent_names = std::iter::once(&agent.name).chain(&agent.names);
+            let mut names = agent_names.chain(&agent.provider);
             is_plain(agent.queue.name()) && names.all(|name| is_plain(name))
         })
 }
 
+/// Returns the page that holds all leased jobs of a ticket or queue.
 pub fn all_leased() -> Page {
     Page {
         after: None,

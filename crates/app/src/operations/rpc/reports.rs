@@ -1,70 +1,71 @@
-//! Reports of workers elsewhere: what happened comes from them, what follows from it does not. The
-//! lease that a report rests on is looked at here, in the store itself; then the ticket, its recorded
-//! policy and `flow` decide, as for anybody.
+//! Reports of remote workers: they say what happened, and the server decides what follows. This
+//! module checks the lease of a report in the store; then `flow` decides with the ticket and its
+//! recorded policy, as for a local worker.
 
 use engine::coordinator::wire::EventReport;
 use engine::coordinator::{Coordinator, Report};
-use engine::perform::write_round_document;
-use engine::workshop::TicketFiles;
-use flow::remote_access::{lease_of, price, voice};
+use engine::jobs::write_round_document;
+use engine::project::TicketFiles;
+use flow::remote_access::{check_usage, lease_of, recorded_actor};
 use flow::{EventKind, Policy, Ticket, TicketId};
 use store::Stored;
 
-use super::{Caller, No, cleaned, files};
+use super::{CallRefusal, Caller, clean_texts, files};
 
 impl Caller<'_> {
-    pub async fn stored(&self, id: &TicketId) -> Result<Stored, No> {
-        let found = self.office.desk.store.ticket(id).await?;
-        found.ok_or_else(|| No::barred(format!("there is no ticket {id}")))
+    pub async fn load_ticket(&self, id: &TicketId) -> Result<Stored, CallRefusal> {
+        let ticket = self.app.coordinator.store.ticket(id).await?;
+        ticket.ok_or_else(|| CallRefusal::barred(format!("there is no ticket {id}")))
     }
 
-    pub async fn policy_of(&self, stored: &Stored) -> Result<Policy, No> {
-        Ok(self.office.desk.policy_of(stored).await?)
+    pub async fn policy_of(&self, stored: &Stored) -> Result<Policy, CallRefusal> {
+        Ok(self.app.coordinator.policy_of(stored).await?)
     }
 
-    /// Decides on a report under a lease of this worker's; answers the ticket as it is now.
-    pub async fn report(&self, report: EventReport) -> Result<Ticket, No> {
+    /// Decides on a report under a lease of this worker, and returns the ticket after it.
+    pub async fn report(&self, report: EventReport) -> Result<Ticket, CallRefusal> {
         let EventReport {
             ticket: id,
             by,
             what,
             artefacts,
         } = report;
-        let by = voice(&by).map_err(No::barred)?;
-        let what = cleaned(what)?;
-        price(what.usage()).map_err(No::barred)?;
-        let stored = self.stored(&id).await?;
+        let by = recorded_actor(&by).map_err(CallRefusal::barred)?;
+        let what = clean_texts(what)?;
+        check_usage(what.usage()).map_err(CallRefusal::barred)?;
+        let stored = self.load_ticket(&id).await?;
         let policy = self.policy_of(&stored).await?;
-        let lease = lease_of(&what).map_err(No::barred)?;
-        let held = self.held(&id, lease).await;
+        let lease = lease_of(&what).map_err(CallRefusal::barred)?;
+        let held = self.held_job(&id, lease).await;
         let is_end = !matches!(what, EventKind::Started { .. });
-        let report = Report::new(by, weighed(what, &policy));
-        if let Err(not_held) = held {
+        let report = Report::new(by, weigh_review(what, &policy));
+        if let Err(refusal) = held {
             // The answer to the report that ended the lease may have been lost.
-            let taken = if is_end {
-                self.office.desk.ticket_if_taken(&id, report).await?
+            let earlier = if is_end {
+                self.app.coordinator.ticket_if_taken(&id, report).await?
             } else {
                 None
             };
-            return taken.ok_or(not_held);
+            return earlier.ok_or(refusal);
         }
-        let artefacts = files::sound(&id, Some(lease), artefacts)?;
+        let artefacts = files::check_artefacts(&id, Some(lease), artefacts)?;
         let report = Report {
             artefacts,
             ..report
         };
-        let ticket = self.office.desk.report(&id, &policy, report).await?;
+        let ticket = self.app.coordinator.report(&id, &policy, report).await?;
         write_round_document(
-            &TicketFiles::of(&self.office.surroundings.data_dir, &id),
+            &TicketFiles::new(&self.app.environment.data_dir, &id),
             &ticket,
         );
         Ok(ticket)
     }
 }
 
-/// A worker's approval that names what must be fixed is none, whatever its own version made of it.
-fn weighed(what: EventKind, policy: &Policy) -> EventKind {
-    match what {
+/// Weighs a review again with the server's rules: an approval with must-fix findings does not
+/// count, even if the worker's version of Countersign accepted it.
+fn weigh_review(kind: EventKind, policy: &Policy) -> EventKind {
+    match kind {
         EventKind::Reviewed {
             lease,
             commit,
@@ -72,7 +73,9 @@ fn weighed(what: EventKind, policy: &Policy) -> EventKind {
             isolation,
             usage,
         } => EventKind::Reviewed {
-            review: Box::new(flow::answer::weighed(*review, policy)),
+            review: Box::new(flow::review_validity::downgrade_contradicted_approval(
+                *review, policy,
+            )),
             lease,
             commit,
             isolation,

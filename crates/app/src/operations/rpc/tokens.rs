@@ -1,21 +1,21 @@
-//! Tokens that workers elsewhere make for the runs of their agents: for one job that the worker
-//! holds, in that job's role, for a bounded time. No other token is theirs to make, see or end.
+//! Tokens that remote workers create for their agents' runs: for one job that the worker holds, in
+//! that job's role, for a bounded time. A worker cannot create, see or revoke any other token.
 
 use engine::coordinator::noted_of_token;
 use engine::coordinator::wire::RunTokenRequest;
 use engine::log::LogErr;
 use engine::session;
 use flow::Role;
-use flow::remote_access::voice;
+use flow::remote_access::recorded_actor;
 use store::{Token, TokenQuery};
 
-use super::{Caller, No};
+use super::{CallRefusal, Caller};
 
-/// No run is longer.
-const LASTS_MS_MAX: u64 = 24 * 3_600_000;
-/// One run has one, and a few where its agent is started again.
-const OF_LEASE_MAX: usize = 20;
-/// How many tokens are looked through for one.
+/// Maximum validity of a run token.
+const TOKEN_TTL_MS_MAX: u64 = 24 * 3_600_000;
+/// Maximum number of tokens of a lease: usually one, more if the agent is started again.
+const TOKENS_PER_LEASE_MAX: usize = 20;
+/// Maximum number of tokens that are searched for one.
 const TOKENS_MAX: u32 = 1000;
 
 fn all_tokens() -> TokenQuery {
@@ -26,75 +26,85 @@ fn all_tokens() -> TokenQuery {
 }
 
 impl Caller<'_> {
-    /// In whose name the tokens of this worker's runs are made.
-    fn maker(&self) -> String {
-        let Self { speaker, .. } = self;
+    /// Returns the creator's name on the tokens of this worker's runs.
+    fn creator(&self) -> String {
+        let Self {
+            identity: speaker, ..
+        } = self;
         format!("{} ({})", speaker.actor.agent, speaker.token)
     }
 
-    pub async fn issue_token(&self, pass: RunTokenRequest) -> Result<(), No> {
-        let by = voice(&pass.by).map_err(No::barred)?;
-        let job = self.held(&pass.ticket, pass.lease).await?;
-        let role = pass.by.role;
+    /// Stores a run token for a job that this worker holds. The worker sends only the hash of the
+    /// secret.
+    pub async fn issue_token(&self, request: RunTokenRequest) -> Result<(), CallRefusal> {
+        let by = recorded_actor(&request.by).map_err(CallRefusal::barred)?;
+        let job = self.held_job(&request.ticket, request.lease).await?;
+        let role = request.by.role;
         if role == Role::Service || !session::queues_of(role).contains(&job.queue) {
             let why = format!(
-                "a {} job needs no token of a {}",
+                "a {} job gets no token with the role {}",
                 job.queue.name(),
-                role.word()
+                role.as_str()
             );
-            return Err(No::barred(why));
+            return Err(CallRefusal::barred(why));
         }
-        if !is_hash(&pass.hash) || !pass.hash.starts_with(&pass.id) || pass.id.len() < 8 {
-            return Err(No::barred("that is no hash of a secret"));
+        if !is_hash(&request.hash) || !request.hash.starts_with(&request.id) || request.id.len() < 8
+        {
+            return Err(CallRefusal::barred(
+                "the id or hash of the token is not valid",
+            ));
         }
-        let mut made = self.office.desk.store.tokens(&all_tokens()).await?;
-        made.retain(|token| token.lease == Some(pass.lease));
-        made.retain(|token| token.ticket.as_ref() == Some(&pass.ticket));
-        if made.len() >= OF_LEASE_MAX {
-            return Err(No::barred("there are too many tokens of this run"));
+        let mut existing = self.app.coordinator.store.tokens(&all_tokens()).await?;
+        existing.retain(|token| token.lease == Some(request.lease));
+        existing.retain(|token| token.ticket.as_ref() == Some(&request.ticket));
+        if existing.len() >= TOKENS_PER_LEASE_MAX {
+            return Err(CallRefusal::barred("this run has too many tokens"));
         }
-        let now = (self.office.desk.clock)();
+        let now = (self.app.coordinator.clock)();
         let token = Token {
-            id: pass.id,
-            hash: pass.hash,
+            id: request.id,
+            hash: request.hash,
             agent: by.agent,
             principal: by.principal,
-            role: role.word().to_owned(),
+            role: role.as_str().to_owned(),
             family: by.family,
-            ticket: Some(pass.ticket),
-            lease: Some(pass.lease),
-            created_by: self.maker(),
+            ticket: Some(request.ticket),
+            lease: Some(request.lease),
+            created_by: self.creator(),
             created_at: now,
-            expires_at: Some(now.plus_ms(pass.lasts_ms.min(LASTS_MS_MAX))),
+            expires_at: Some(now.plus_ms(request.lasts_ms.min(TOKEN_TTL_MS_MAX))),
             revoked_at: None,
         };
-        self.office.desk.store.put_token(token.clone()).await?;
-        self.tell_of("token_created", &token).await;
+        self.app.coordinator.store.put_token(token.clone()).await?;
+        self.note_token_event("token_created", &token).await;
         Ok(())
     }
 
-    /// True where it was good until now. One that has ended may be forgotten.
-    pub async fn revoke_token(&self, id: &str) -> Result<bool, No> {
-        let store = &self.office.desk.store;
+    /// Revokes a token; returns whether it was valid until now. An unknown one is no error, because
+    /// an ended token may have been deleted.
+    pub async fn revoke_token(&self, id: &str) -> Result<bool, CallRefusal> {
+        let store = &self.app.coordinator.store;
         let mut tokens = store.tokens(&all_tokens()).await?.into_iter();
         let Some(token) = tokens.find(|token| token.id == id) else {
             return Ok(false);
         };
-        if token.lease.is_none() || token.created_by != self.maker() {
-            return Err(No::barred("that token is not of a run of yours"));
+        if token.lease.is_none() || token.created_by != self.creator() {
+            return Err(CallRefusal::barred(
+                "the token does not belong to a run of yours",
+            ));
         }
-        let revoked = store.revoke(id, (self.office.desk.clock)()).await?;
+        let revoked = store.revoke(id, (self.app.coordinator.clock)()).await?;
         if revoked {
-            self.tell_of("token_revoked", &token).await;
+            self.note_token_event("token_revoked", &token).await;
         }
         Ok(revoked)
     }
 
-    async fn tell_of(&self, name: &str, token: &Token) {
-        let desk = &self.office.desk;
-        // It is a note; what it tells of is in the store.
-        let noted = noted_of_token(name, token, (desk.clock)());
-        let noted = desk.store.note(noted).await;
+    async fn note_token_event(&self, name: &str, token: &Token) {
+        let coordinator = &self.app.coordinator;
+        // A lost note is only logged; the token itself is in the store.
+        let noted = noted_of_token(name, token, (coordinator.clock)());
+        let noted = coordinator.store.note(noted).await;
         noted.log_err("record the use of a run token");
     }
 }

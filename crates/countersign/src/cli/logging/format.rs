@@ -1,4 +1,5 @@
-//! One JSON object a line, with the fields of the enclosing spans beside those of the event.
+//! JSON format of the log: one object per line, with the fields of the enclosing spans and the
+//! event.
 
 use std::fmt::{self, Debug};
 
@@ -10,13 +11,13 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-/// The time of a line: UTC, RFC 3339.
+/// Time of a line: UTC, RFC 3339.
 #[derive(Debug)]
 pub struct UtcTime;
 
 impl FormatTime for UtcTime {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        writer.write_str(&engine::clock::now().iso())
+        writer.write_str(&engine::clock::now().to_iso())
     }
 }
 
@@ -39,7 +40,7 @@ where
     ) -> fmt::Result {
         let mut line = Map::new();
         let level = event.metadata().level();
-        line.insert("timestamp".to_owned(), engine::clock::now().iso().into());
+        line.insert("timestamp".to_owned(), engine::clock::now().to_iso().into());
         line.insert("level".to_owned(), level.as_str().into());
         line.insert("target".to_owned(), event.metadata().target().into());
         line.insert("message".to_owned(), Value::Null);

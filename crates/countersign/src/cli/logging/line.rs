@@ -1,4 +1,4 @@
-//! The writer behind both formats. A line holds no secret and no control character, from any source.
+//! Writer behind both log formats. It masks secrets and escapes control characters in every line.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::redact::Redactor;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Writes to standard error. It is handed each line whole, in one call.
+/// Writes to standard error. The subscriber passes each line whole, in one call.
 #[derive(Clone, Debug)]
 pub struct LineWriter(Arc<Redactor>);
 
@@ -37,10 +37,10 @@ impl Write for LineWriter {
     }
 }
 
-/// One line without secrets. Hidden and control characters become the escapes of JSON, which are
-/// right in both formats.
+/// Returns one line without secrets. Hidden and control characters become JSON escapes, which are
+/// valid in both formats.
 fn clean(redactor: &Redactor, line: &[u8]) -> String {
-    let masked = redactor.bytes(line);
+    let masked = redactor.redact_bytes(line);
     let text = String::from_utf8_lossy(&masked);
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let mut out = String::with_capacity(text.len() + 1);
@@ -50,7 +50,7 @@ fn clean(redactor: &Redactor, line: &[u8]) -> String {
             '\t' => out.push_str("\\t"),
             c if findings::is_hidden(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = write!(out, "\\u{unit:04x}");
                 }
             }
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn tokens_credentials_and_passwords_in_addresses_are_masked() {
         let token = format!("cs_{}", "0a".repeat(32));
-        let said = format!(
+        let text = format!(
             "{token} Bearer abcdefghijkl postgres://ada:pa%20ss@db/x sk-very-secret https://x/y\n"
         );
-        let line = cleaned(&said, &[("SOME_API_KEY", "sk-very-secret")]);
+        let line = cleaned(&text, &[("SOME_API_KEY", "sk-very-secret")]);
         assert_eq!(
             line,
             "[redacted] [redacted] postgres[redacted]db/x [redacted] https://x/y\n"

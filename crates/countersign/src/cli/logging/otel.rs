@@ -18,19 +18,19 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::EnvFilter;
 
 use super::{AnyLayer, Level};
-use app::remote::{HttpPool, pool};
+use app::remote::{HttpPool, connection_pool};
 use app::settings::server::ServerTrust;
 
 const WITHIN: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// An export that runs.
+/// Running export of spans.
 #[derive(Debug)]
 pub struct SpanExport(SdkTracerProvider);
 
 impl SpanExport {
-    /// Sends what is left. The runtime must still run.
+    /// Sends the remaining spans. The runtime must still run.
     pub fn finish(self) {
         if let Err(error) = self.0.shutdown() {
             tracing::warn!(%error, "could not send the last spans");
@@ -38,7 +38,7 @@ impl SpanExport {
     }
 }
 
-/// A layer that exports spans of this workspace's crates at the level info.
+/// Returns a layer that exports spans of this workspace's crates at level info.
 pub fn layer(
     base: &str,
     redactor: Redactor,
@@ -46,7 +46,7 @@ pub fn layer(
 ) -> Result<(AnyLayer, SpanExport), String> {
     let trust = ServerTrust::Authorities(None);
     let client = SpanSender {
-        pool: pool(&trust, WITHIN, IDLE).map_err(|failure| failure.to_string())?,
+        pool: connection_pool(&trust, WITHIN, IDLE).map_err(|failure| failure.to_string())?,
         redactor: Arc::new(redactor),
         runtime: runtime.clone(),
     };
@@ -68,8 +68,8 @@ pub fn layer(
     Ok((layer.boxed(), SpanExport(provider)))
 }
 
-/// The program's own HTTP client. The exporter runs on a thread of its own without a runtime, so
-/// requests are made on ours.
+/// HTTP client of the exporter. The exporter runs on its own thread without a runtime, so requests
+/// are sent on ours.
 struct SpanSender {
     pool: HttpPool,
     redactor: Arc<Redactor>,
@@ -86,7 +86,7 @@ impl fmt::Debug for SpanSender {
 impl HttpClient for SpanSender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let redactor = Arc::clone(&self.redactor);
-        let request = request.map(|body| Full::from(redactor.bytes(&body).into_owned()));
+        let request = request.map(|body| Full::from(redactor.redact_bytes(&body).into_owned()));
         let pool = self.pool.clone();
         let sending = self.runtime.spawn(async move {
             let answer = pool

@@ -1,4 +1,4 @@
-//! A run is played, and what a person would see is held as pictures.
+//! Plays a run and compares the drawn lines with snapshots.
 
 #![expect(
     clippy::needless_raw_string_hashes,
@@ -34,7 +34,7 @@ fn ticket(name: &str, title: &str) -> Ticket {
             failed: Vec::new(),
         },
     };
-    flow::open(&id(name), &event, &Policy::default())
+    flow::open_ticket(&id(name), &event, &Policy::default())
         .unwrap()
         .ticket
 }
@@ -70,15 +70,15 @@ fn sign(
     }
 }
 
-/// A ticket whose builder is at work.
+/// Returns the progress of a ticket whose builder is running.
 fn building() -> RunProgress {
     let mut progress = RunProgress::new(START);
     progress.checks = vec!["lint".to_owned(), "test".to_owned()];
     let mut greet = ticket("greet", "Greet by name");
     greet.stage = Stage::Building;
-    progress.hear(&told(&greet));
-    progress.see(sign("greet", "build", "claude", ActivityKind::Began, ""));
-    progress.see(sign(
+    progress.apply_update(&told(&greet));
+    progress.apply_activity(sign("greet", "build", "claude", ActivityKind::Began, ""));
+    progress.apply_activity(sign(
         "greet",
         "build",
         "claude",
@@ -90,7 +90,7 @@ fn building() -> RunProgress {
 
 fn checking() -> RunProgress {
     let mut progress = building();
-    progress.see(sign(
+    progress.apply_activity(sign(
         "greet",
         "build",
         "claude",
@@ -99,16 +99,16 @@ fn checking() -> RunProgress {
     ));
     let mut greet = ticket("greet", "Greet by name");
     greet.stage = Stage::Checking;
-    progress.hear(&told(&greet));
-    progress.see(sign("greet", "check", "lint", ActivityKind::Began, ""));
-    progress.see(sign(
+    progress.apply_update(&told(&greet));
+    progress.apply_activity(sign("greet", "check", "lint", ActivityKind::Began, ""));
+    progress.apply_activity(sign(
         "greet",
         "check",
         "lint",
         ActivityKind::Ended,
         "exit code 1",
     ));
-    progress.see(sign("greet", "check", "test", ActivityKind::Began, ""));
+    progress.apply_activity(sign("greet", "check", "test", ActivityKind::Began, ""));
     progress
 }
 
@@ -125,8 +125,8 @@ fn seen(
 }
 
 #[track_caller]
-fn shows(progress: &RunProgress, width: usize, wanted: &Expect) {
-    wanted.assert_eq(&seen(progress, width, 12, 15, &UNICODE));
+fn shows(progress: &RunProgress, width: usize, expected: &Expect) {
+    expected.assert_eq(&seen(progress, width, 12, 15, &UNICODE));
 }
 
 #[test]
@@ -171,12 +171,12 @@ fn a_narrow_terminal_and_one_without_unicode_get_what_fits() {
 #[test]
 fn an_epic_has_a_bar_and_never_takes_more_lines_than_it_is_given() {
     let mut progress = checking();
-    progress.expect(6, [id("a"), id("b")]);
+    progress.expect_tickets(6, [id("a"), id("b")]);
     for name in ["c", "d"] {
         let mut other = ticket(name, "Another one");
         other.stage = Stage::Reviewing;
-        progress.hear(&told(&other));
-        progress.see(sign(
+        progress.apply_update(&told(&other));
+        progress.apply_activity(sign(
             name,
             "review",
             "codex",
@@ -204,10 +204,10 @@ fn an_epic_has_a_bar_and_never_takes_more_lines_than_it_is_given() {
 #[test]
 fn a_ticket_that_rests_has_no_line_and_one_that_ended_counts() {
     let mut progress = building();
-    progress.expect(1, []);
+    progress.expect_tickets(1, []);
     let mut greet = ticket("greet", "Greet by name");
     greet.stage = Stage::Done;
-    progress.hear(&told(&greet));
+    progress.apply_update(&told(&greet));
     expect![[r#"
         ━━━━━━━━━━━━━━━━━━━━━━━━ 1/1 tickets · 0 at work · 15s
     "#]]
@@ -222,11 +222,11 @@ fn a_person_who_asked_to_stop_is_answered() {
     assert!(text.contains("Ctrl-C again stops at once"), "{text}");
 }
 
-/// Whatever an agent says, nothing of it moves the cursor.
+/// An agent's text never moves the cursor.
 #[test]
 fn control_characters_never_reach_the_terminal() {
     let mut progress = building();
-    progress.see(sign(
+    progress.apply_activity(sign(
         "greet",
         "build",
         "claude",

@@ -1,59 +1,66 @@
-//! A review in the forms that people and their tools read.
+//! Renders a review as text, Markdown, JSON and the formats of other tools.
 
 use std::fmt::Write as _;
 
 use findings::write::{self, FindingEntry, location};
 use findings::{Finding, Severity};
+use flow::adhoc_review::AdhocOutcome;
 use flow::ledger;
-use flow::narrate::{Mood, approved_by};
-use flow::opinion::AdhocOutcome;
+use flow::narrate::{Mood, describe_approval};
 use flow::ticket::{ApprovedBy, CheckResult};
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 use serde_json::{Value, json};
 
-use super::{Format, open};
+use super::{Format, open_findings};
 use crate::cli::out::{JSON_VERSION, Out, columns};
 use app::failure::ExitKind;
 use app::operations::review::{JudgedChange, ReviewResult, ReviewedChange};
 
-pub fn written(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out) -> String {
-    let entries = reviewed.judged.as_ref().map(open).unwrap_or_default();
-    let shown: Vec<(&str, Finding)> = entries.iter().map(|entry| as_shown(entry)).collect();
-    let mut found: Vec<FindingEntry<'_>> = shown
+pub fn render(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out) -> String {
+    let entries = reviewed
+        .judged
+        .as_ref()
+        .map(open_findings)
+        .unwrap_or_default();
+    let owned: Vec<(&str, Finding)> = entries
+        .iter()
+        .map(|entry| exported_finding(entry))
+        .collect();
+    let mut listed: Vec<FindingEntry<'_>> = owned
         .iter()
         .map(|(id, finding)| FindingEntry {
             id: Some(id),
             finding,
         })
         .collect();
-    let refused = reviewed
+    let missing = reviewed
         .judged
         .as_ref()
-        .and_then(|judged| not_approved(judged, exit, &found));
+        .and_then(|judged| missing_approval_finding(judged, exit, &listed));
     if !matches!(format, Format::Text | Format::Markdown | Format::Json) {
-        found.extend(refused.as_ref().map(FindingEntry::from));
+        listed.extend(missing.as_ref().map(FindingEntry::from));
     }
     let pretty = |value: Value| format!("{value:#}\n");
     match format {
-        Format::Text => text(reviewed, exit, out),
-        Format::Markdown => document(reviewed, exit, &found),
+        Format::Text => render_text(reviewed, exit, out),
+        Format::Markdown => render_document(reviewed, exit, &listed),
         Format::Json => format!("{}\n", as_json(reviewed, exit)),
         Format::Sarif => pretty(write::sarif(
             "countersign",
             env!("CARGO_PKG_VERSION"),
-            &found,
+            &listed,
         )),
-        Format::Github => write::workflow_commands(&found),
-        Format::Gitlab => pretty(write::gitlab(&found)),
-        Format::Rdjson => pretty(write::rdjson("countersign", &found)),
-        Format::Checkstyle => write::checkstyle(&found),
-        Format::Junit => write::junit("countersign", &found),
+        Format::Github => write::workflow_commands(&listed),
+        Format::Gitlab => pretty(write::gitlab(&listed)),
+        Format::Rdjson => pretty(write::rdjson("countersign", &listed)),
+        Format::Checkstyle => write::checkstyle(&listed),
+        Format::Junit => write::junit("countersign", &listed),
     }
 }
 
-/// A finding as the forms of other tools have it. Such a tool would fail a build over a severity that
-/// blocks, so a note has the mildest, and its title says what it is.
-fn as_shown(entry: &ledger::LedgerEntry) -> (&str, Finding) {
+/// Returns a finding for the formats of other tools. These tools fail a build by severity, so a
+/// note of low confidence gets the lowest one, and its title says that it is a note.
+fn exported_finding(entry: &ledger::LedgerEntry) -> (&str, Finding) {
     let mut finding = entry.finding.clone();
     if entry.low_confidence {
         finding.title = format!("{}: {}", entry.status_text(), finding.title);
@@ -62,22 +69,22 @@ fn as_shown(entry: &ledger::LedgerEntry) -> (&str, Finding) {
     (&entry.id, finding)
 }
 
-/// Holds what a form without a verdict says where the change is not approved and no finding says why: a
-/// check is red, or a reviewer gave no usable answer. An empty report would read as a clean one.
-fn not_approved(
+/// Returns a finding for formats without a verdict, if the change is not approved and no finding
+/// says why: a check is red, or a reviewer gave no usable answer. An empty report would look clean.
+fn missing_approval_finding(
     judged: &JudgedChange,
     exit: ExitKind,
     found: &[FindingEntry<'_>],
 ) -> Option<Finding> {
-    let says_why = |entry: &FindingEntry<'_>| entry.finding.rating.severity.is_must_fix();
-    if exit == ExitKind::Done || found.iter().any(says_why) {
+    let is_must_fix = |entry: &FindingEntry<'_>| entry.finding.rating.severity.is_must_fix();
+    if exit == ExitKind::Done || found.iter().any(is_must_fix) {
         return None;
     }
-    let title = findings::one_line(&sentence(judged, exit));
+    let title = findings::one_line(&verdict_sentence(judged, exit));
     Some(Finding::new(&title, Severity::High.into()))
 }
 
-/// The versioned shape of `docs/json.md`.
+/// Returns the versioned JSON described in `docs/json.md`.
 fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     let change = &reviewed.change;
     let mut answer = json!({
@@ -90,15 +97,16 @@ fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     let Some(judged) = &reviewed.judged else {
         return answer;
     };
-    let put = judged.ticket.submission.as_ref();
-    answer["outcome"] = json!(word(&judged.outcome));
-    answer["why"] = json!(sentence(judged, exit));
+    let submission = judged.ticket.submission.as_ref();
+    answer["outcome"] = json!(outcome_word(&judged.outcome));
+    answer["why"] = json!(verdict_sentence(judged, exit));
     answer["review"] = json!(judged.id);
-    answer["change"]["files"] = json!(put.map(|put| &put.files));
-    answer["change"]["lines_changed"] = json!(put.map(|put| put.lines_changed));
+    answer["change"]["files"] = json!(submission.map(|submission| &submission.files));
+    answer["change"]["lines_changed"] =
+        json!(submission.map(|submission| submission.lines_changed));
     let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
     answer["verdict"] = json!(verdict);
-    answer["findings"] = json!(open(judged));
+    answer["findings"] = json!(open_findings(judged));
     answer["reviewers"] = json!(judged.ticket.seats);
     answer["checks"] = json!(judged.ticket.checks.as_ref().map(|checks| &checks.results));
     answer["usage"] = json!(judged.ticket.spent.ticket);
@@ -106,7 +114,7 @@ fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     answer
 }
 
-fn word(outcome: &AdhocOutcome) -> &'static str {
+fn outcome_word(outcome: &AdhocOutcome) -> &'static str {
     match outcome {
         AdhocOutcome::Approved => "clean",
         AdhocOutcome::ChangesRequested => "changes_requested",
@@ -116,18 +124,18 @@ fn word(outcome: &AdhocOutcome) -> &'static str {
     }
 }
 
-fn text(reviewed: &ReviewResult, exit: ExitKind, out: &Out) -> String {
+fn render_text(reviewed: &ReviewResult, exit: ExitKind, out: &Out) -> String {
     let Some(judged) = &reviewed.judged else {
-        return nothing(&reviewed.change);
+        return empty_change_line(&reviewed.change);
     };
     let mut text = format!("{}\n", out.bold(&headline(&reviewed.change, judged)));
-    for line in looked(judged) {
+    for line in reviewer_lines(judged) {
         let _ = writeln!(text, "{line}");
     }
-    for entry in open(judged) {
-        text.push_str(&finding(entry, judged, out));
+    for entry in open_findings(judged) {
+        text.push_str(&render_finding(entry, judged, out));
     }
-    for result in red(judged) {
+    for result in failed_checks(judged) {
         let _ = writeln!(text, "\n{} is red\n{}", result.name, indented(&result.tail));
     }
     let mood = match exit {
@@ -135,15 +143,19 @@ fn text(reviewed: &ReviewResult, exit: ExitKind, out: &Out) -> String {
         ExitKind::Escalated => Mood::Urgent,
         _ => Mood::Bad,
     };
-    let _ = writeln!(text, "\n{}", out.paint(mood, &sentence(judged, exit)));
+    let _ = writeln!(
+        text,
+        "\n{}",
+        out.paint(mood, &verdict_sentence(judged, exit))
+    );
     let _ = writeln!(text, "kept: {}", judged.dir.display());
     text
 }
 
-fn nothing(change: &ReviewedChange) -> String {
+fn empty_change_line(change: &ReviewedChange) -> String {
     format!(
-        "nothing to review: {} changes nothing\n\
-         what is not committed: countersign review --worktree (or --staged)\n\
+        "nothing to review: {} has no changes\n\
+         uncommitted changes: countersign review --worktree (or --staged)\n\
          the last commit: countersign review --commit HEAD\n",
         change.name
     )
@@ -154,7 +166,9 @@ fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
         .ticket
         .submission
         .as_ref()
-        .map_or((0, 0), |put| (put.files.len(), put.lines_changed));
+        .map_or((0, 0), |submission| {
+            (submission.files.len(), submission.lines_changed)
+        });
     format!(
         "{}: {files} file(s), {lines} line(s), commit {} on {}",
         change.name,
@@ -163,26 +177,26 @@ fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
     )
 }
 
-/// Who looked, for how long, for how much, and what they named.
-fn looked(judged: &JudgedChange) -> Vec<String> {
+/// Lists the reviewers with their time, cost and number of findings.
+fn reviewer_lines(judged: &JudgedChange) -> Vec<String> {
     let mut rows = Vec::new();
-    for look in &judged.looks {
+    for job in &judged.jobs {
         let seat = judged
             .ticket
             .seats
             .iter()
-            .find(|seat| seat.name == look.seat);
+            .find(|seat| seat.name == job.reviewer);
         let Some(answer) = seat.and_then(|seat| seat.answer.as_ref()) else {
             continue;
         };
-        let cost = if look.usage.usd_micros > 0 {
-            dollars(look.usage.usd_micros)
+        let cost = if job.usage.usd_micros > 0 {
+            format_dollars(job.usage.usd_micros)
         } else {
             String::new()
         };
         rows.push(vec![
-            format!("  {}", look.who),
-            format!("{} s", look.usage.wall_ms / 1000),
+            format!("  {}", job.agent),
+            format!("{} s", job.usage.wall_ms / 1000),
             cost,
             format!("{} finding(s)", answer.reported.len()),
         ]);
@@ -190,23 +204,23 @@ fn looked(judged: &JudgedChange) -> Vec<String> {
     columns(&rows)
 }
 
-fn finding(entry: &ledger::LedgerEntry, judged: &JudgedChange, out: &Out) -> String {
+fn render_finding(entry: &ledger::LedgerEntry, judged: &JudgedChange, out: &Out) -> String {
     let finding = &entry.finding;
     let mood = if entry.is_must_fix(&judged.policy) {
         Mood::Bad
     } else {
         Mood::Plain
     };
-    let place = location(finding).unwrap_or_else(|| "the whole change".to_owned());
-    let degree = if entry.low_confidence {
+    let location_text = location(finding).unwrap_or_else(|| "the whole change".to_owned());
+    let severity = if entry.low_confidence {
         format!("{}, {}", entry.status_text(), entry.severity().word())
     } else {
         entry.severity().word().to_owned()
     };
     let mut text = format!(
         "\n{}  {}  {}\n",
-        out.paint(mood, &degree),
-        out.bold(&place),
+        out.paint(mood, &severity),
+        out.bold(&location_text),
         findings::one_line(&finding.title)
     );
     let title = finding.title.trim();
@@ -230,7 +244,7 @@ fn indented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn red(judged: &JudgedChange) -> Vec<&CheckResult> {
+fn failed_checks(judged: &JudgedChange) -> Vec<&CheckResult> {
     let results = judged
         .ticket
         .checks
@@ -241,81 +255,81 @@ fn red(judged: &JudgedChange) -> Vec<&CheckResult> {
         .collect()
 }
 
-/// The end in one sentence.
-fn sentence(judged: &JudgedChange, exit: ExitKind) -> String {
+/// Returns the result in one sentence.
+fn verdict_sentence(judged: &JudgedChange, exit: ExitKind) -> String {
     let notes = judged.ticket.ledger.notes().len();
-    let open = open(judged).len() - notes;
+    let open = open_findings(judged).len() - notes;
     let and_notes = match notes {
         0 => String::new(),
         n => format!(", {n} note(s) of low confidence"),
     };
     match &judged.outcome {
-        AdhocOutcome::Approved if overruled(judged).is_some() => format!(
+        AdhocOutcome::Approved if overrule_note(judged).is_some() => format!(
             "{}: {open} finding(s), none that must be fixed{and_notes}",
-            overruled(judged).unwrap_or_default()
+            overrule_note(judged).unwrap_or_default()
         ),
         AdhocOutcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
         AdhocOutcome::Approved => {
             format!("clean: {open} finding(s), none that must be fixed{and_notes}")
         }
         AdhocOutcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
-        AdhocOutcome::ForbiddenPaths(paths) => flow::advance::forbidden_sentence(paths),
-        AdhocOutcome::Undecided(why) => format!("nobody can tell: {}", findings::one_line(why)),
+        AdhocOutcome::ForbiddenPaths(paths) => flow::advance::describe_forbidden_paths(paths),
+        AdhocOutcome::Undecided(why) => format!("undecided: {}", findings::one_line(why)),
         AdhocOutcome::ChangesRequested => {
-            let must = judged.ticket.ledger.open_must_fix(&judged.policy).len();
+            let must_fix = judged.ticket.ledger.open_must_fix(&judged.policy).len();
             let reported = if exit == ExitKind::Done {
                 " (reported only)"
             } else {
                 ""
             };
-            if must > 0 {
+            if must_fix > 0 {
                 return format!(
-                    "changes requested: {must} of {open} finding(s) must be fixed{and_notes}{reported}"
+                    "changes requested: {must_fix} of {open} finding(s) must be fixed{and_notes}{reported}"
                 );
             }
-            format!("changes requested: {}{reported}", gates(judged))
+            format!("changes requested: {}{reported}", failed_gates(judged))
         }
     }
 }
 
-/// How the policy approved over a refusal, where it did.
-fn overruled(judged: &JudgedChange) -> Option<String> {
+/// Returns how the policy approved despite a refusal, if it did.
+fn overrule_note(judged: &JudgedChange) -> Option<String> {
     let ticket = &judged.ticket;
     let approval = ticket.approval.as_ref()?;
     match ticket.approver(approval) {
-        ApprovedBy::Reviewers { refused, .. } if !refused.is_empty() => approved_by(ticket),
+        ApprovedBy::Reviewers { refused, .. } if !refused.is_empty() => describe_approval(ticket),
         _ => None,
     }
 }
 
-/// The gates that do not hold, where no finding says it.
-fn gates(judged: &JudgedChange) -> String {
+/// Returns the gates that failed, for a verdict that no finding explains.
+fn failed_gates(judged: &JudgedChange) -> String {
     let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
     let gates = verdict.map(|verdict| verdict.gates.as_slice());
-    let held: Vec<String> = gates
+    let failed: Vec<String> = gates
         .unwrap_or_default()
         .iter()
         .filter(|gate| !gate.passed)
         .map(|gate| format!("{} ({})", gate.name, gate.why))
         .collect();
-    held.join("; ")
+    failed.join("; ")
 }
 
-fn document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntry<'_>]) -> String {
+fn render_document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntry<'_>]) -> String {
     let Some(judged) = &reviewed.judged else {
-        return nothing(&reviewed.change);
+        return empty_change_line(&reviewed.change);
     };
-    let names = judged.looks.iter().map(|look| look.who.as_str());
+    let names = judged.jobs.iter().map(|job| job.agent.as_str());
     let reviewer = names.collect::<Vec<_>>().join(", ");
-    let date = judged.ticket.updated_at.iso();
-    write::document(
+    let date = judged.ticket.updated_at.to_iso();
+    write::write_findings_document(
         &write::DocumentHeader {
             story: judged.id.as_str(),
             round: 1,
             reviewer: &reviewer,
             date: &date,
             branch: &reviewed.change.name,
-            recommendation: &sentence(judged, exit),
+            recommendation: &verdict_sentence(judged, exit),
         },
         found,
     )

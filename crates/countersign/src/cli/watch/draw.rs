@@ -1,14 +1,14 @@
-//! Draws the view. Nothing is decided here and nothing is read: the same view on the same size is
-//! the same picture.
+//! Draws the view. It decides and reads nothing: the same view at the same size gives the same
+//! screen.
 
-mod listed;
-mod opened;
-mod settle;
+mod open_ticket;
+mod resolve_dialog;
+mod ticket_list;
 mod work;
 
 use flow::Time;
 use flow::narrate::Mood;
-use flow::usage::dollars;
+use flow::usage::format_dollars;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -16,22 +16,22 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::model::{View, ViewScreen};
-use crate::cli::paint::{Glyphs, bold, clipped, dim, of_mood, rough};
+use crate::cli::paint::{Glyphs, bold, dim, format_count, mood_style, truncate_line};
 use app::operations::overview::TicketGroup;
 
-/// What may be drawn with.
+/// Glyphs and colours to draw with.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
     pub glyphs: Glyphs,
     pub colours: bool,
 }
 
-/// From this height on, who works on what has a place below the tickets.
-const TALL: u16 = 30;
-/// How much of it.
+/// From this height on, the running work is shown below the tickets.
+const TALL_SCREEN_ROWS: u16 = 30;
+/// Maximum number of lines for the running work.
 const WORK_MAX: usize = 10;
 
-pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Theme) {
+pub fn draw(frame: &mut Frame<'_>, view: &mut View, theme: &Theme) {
     let area = frame.area();
     view.size = (area.width, area.height);
     let [head, tabs, rule, body, foot] = Layout::vertical([
@@ -42,30 +42,30 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Theme) {
         Constraint::Length(1),
     ])
     .areas(area);
-    line(
+    draw_line(
         frame,
         rule,
-        Line::styled(look.glyphs.rule.repeat(rule.width.into()), dim()),
-        look,
+        Line::styled(theme.glyphs.rule.repeat(rule.width.into()), dim()),
+        theme,
     );
     if view.screen == ViewScreen::Help {
-        line(
+        draw_line(
             frame,
             head,
             Line::styled("countersign watch: keys", bold()),
-            look,
+            theme,
         );
-        lines(frame, body, help(), look);
+        draw_lines(frame, body, help_lines(), theme);
     } else if view.opened.is_some() {
-        opened::draw(frame, [head, tabs, body], view, look);
+        open_ticket::draw(frame, [head, tabs, body], view, theme);
     } else {
-        line(frame, head, summary(view, look), look);
-        line(frame, tabs, groups(view, look), look);
-        listed(frame, body, view, look);
+        draw_line(frame, head, summary(view, theme), theme);
+        draw_line(frame, tabs, group_tabs(view, theme), theme);
+        draw_ticket_list(frame, body, view, theme);
     }
-    line(frame, foot, footer(view, look), look);
-    settle::draw(frame, body, view, look);
-    if !look.colours {
+    draw_line(frame, foot, footer(view, theme), theme);
+    resolve_dialog::draw(frame, body, view, theme);
+    if !theme.colours {
         let buffer = frame.buffer_mut();
         for cell in &mut buffer.content {
             cell.fg = Color::Reset;
@@ -74,42 +74,47 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, look: &Theme) {
     }
 }
 
-fn line(frame: &mut Frame<'_>, area: Rect, line: Line<'static>, look: &Theme) {
-    lines(frame, area, vec![line], look);
+fn draw_line(frame: &mut Frame<'_>, area: Rect, line: Line<'static>, theme: &Theme) {
+    draw_lines(frame, area, vec![line], theme);
 }
 
-fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, look: &Theme) {
+fn draw_lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, theme: &Theme) {
     let fits = lines.into_iter().take(area.height.into());
-    let cut = fits.map(|line| clipped(line, area.width.into(), &look.glyphs));
+    let cut = fits.map(|line| truncate_line(line, area.width.into(), &theme.glyphs));
     frame.render_widget(Paragraph::new(cut.collect::<Vec<_>>()), area);
 }
 
-/// `12:04:33`, by universal time as in the log.
+/// Formats the time as in the log: `12:04:33`, UTC.
 fn clock(now: Time) -> String {
-    now.iso().chars().skip(11).take(8).collect()
+    now.to_iso().chars().skip(11).take(8).collect()
 }
 
-fn summary(view: &View, look: &Theme) -> Line<'static> {
+fn summary(view: &View, theme: &Theme) -> Line<'static> {
     let overview = &view.overview;
-    let dot = format!(" {} ", look.glyphs.dot);
+    let dot = format!(" {} ", theme.glyphs.dot);
     let spent = overview.spent_today;
     let ready: u64 = overview.ready.values().sum();
     let more = if overview.more { "+" } else { "" };
     let mut spans = vec![Span::styled("countersign", bold())];
     let for_you = overview.count(TicketGroup::ForYou);
     let parts = [
-        (for_you > 0).then(|| (of_mood(Mood::Urgent), format!("{for_you} for you"))),
+        (for_you > 0).then(|| (mood_style(Mood::Urgent), format!("{for_you} for you"))),
         Some((Style::new(), format!("{} working", overview.leases.len()))),
         Some((dim(), format!("{ready}{more} queued"))),
         (!overview.pauses.is_empty()).then(|| {
             (
-                of_mood(Mood::Urgent),
+                mood_style(Mood::Urgent),
                 format!("{} paused", overview.pauses.len()),
             )
         }),
-        (spent.usd_micros > 0).then(|| (dim(), format!("{} today", dollars(spent.usd_micros)))),
-        (spent.usd_micros == 0 && spent.tokens > 0)
-            .then(|| (dim(), format!("{} tokens today", rough(spent.tokens)))),
+        (spent.usd_micros > 0)
+            .then(|| (dim(), format!("{} today", format_dollars(spent.usd_micros)))),
+        (spent.usd_micros == 0 && spent.tokens > 0).then(|| {
+            (
+                dim(),
+                format!("{} tokens today", format_count(spent.tokens)),
+            )
+        }),
         Some((dim(), clock(view.now))),
     ];
     for (style, text) in parts.into_iter().flatten() {
@@ -119,43 +124,48 @@ fn summary(view: &View, look: &Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-fn groups(view: &View, look: &Theme) -> Line<'static> {
+fn group_tabs(view: &View, theme: &Theme) -> Line<'static> {
     let mut spans = Vec::new();
     for (at, group) in TicketGroup::ALL.into_iter().enumerate() {
         let count = view.overview.count(group);
         let text = format!(" {} {} {count} ", at + 1, group.word());
-        let here = group == view.group && view.screen == ViewScreen::Tickets;
-        spans.push(Span::styled(text, tab_style(here)));
+        let selected = group == view.group && view.screen == ViewScreen::Tickets;
+        spans.push(Span::styled(text, tab_style(selected)));
     }
     spans.push(Span::styled(
         " w work ",
         tab_style(view.screen == ViewScreen::Work),
     ));
     if let Some(typed) = &view.typed {
-        let text = format!("open ticket: {typed}{}", look.glyphs.full);
+        let text = format!("open ticket: {typed}{}", theme.glyphs.full);
         return Line::styled(text, bold());
     }
     Line::from(spans)
 }
 
-fn tab_style(here: bool) -> Style {
-    if here {
+fn tab_style(selected: bool) -> Style {
+    if selected {
         Style::new().add_modifier(Modifier::REVERSED)
     } else {
         dim()
     }
 }
 
-fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Theme) {
+fn draw_ticket_list(frame: &mut Frame<'_>, area: Rect, view: &View, theme: &Theme) {
     if view.screen == ViewScreen::Work {
-        return lines(frame, area, work::work(view, area.width.into(), look), look);
+        return draw_lines(
+            frame,
+            area,
+            work::work_lines(view, area.width.into(), theme),
+            theme,
+        );
     }
     let mut below = vec![Line::styled(
-        look.glyphs.rule.repeat(area.width.into()),
+        theme.glyphs.rule.repeat(area.width.into()),
         dim(),
     )];
-    below.extend(work::work(view, area.width.into(), look));
-    let is_tall = view.size.1 >= TALL;
+    below.extend(work::work_lines(view, area.width.into(), theme));
+    let is_tall = view.size.1 >= TALL_SCREEN_ROWS;
     let height = if is_tall {
         below.len().min(WORK_MAX)
     } else {
@@ -163,12 +173,17 @@ fn listed(frame: &mut Frame<'_>, area: Rect, view: &View, look: &Theme) {
     };
     let height = Constraint::Length(u16::try_from(height).unwrap_or(0));
     let [table, panel] = Layout::vertical([Constraint::Min(0), height]).areas(area);
-    lines(frame, table, listed::tickets(view, table, look), look);
-    lines(frame, panel, below, look);
+    draw_lines(
+        frame,
+        table,
+        ticket_list::ticket_lines(view, table, theme),
+        theme,
+    );
+    draw_lines(frame, panel, below, theme);
 }
 
-/// The line that the next key is about: one bar, whatever colours are in it.
-pub fn in_front(mut line: Line<'static>, width: usize) -> Line<'static> {
+/// Highlights the selected line as one bar, without its own colours.
+pub fn highlight_row(mut line: Line<'static>, width: usize) -> Line<'static> {
     let rest = width.saturating_sub(line.width());
     line.push_span(" ".repeat(rest));
     for span in &mut line.spans {
@@ -177,11 +192,11 @@ pub fn in_front(mut line: Line<'static>, width: usize) -> Line<'static> {
     line.style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-fn footer(view: &View, look: &Theme) -> Line<'static> {
+fn footer(view: &View, theme: &Theme) -> Line<'static> {
     if let Some((mood, text)) = &view.notice {
-        return Line::styled(text.clone(), of_mood(*mood));
+        return Line::styled(text.clone(), mood_style(*mood));
     }
-    let dot = look.glyphs.dot;
+    let dot = theme.glyphs.dot;
     let text = match (&view.opened, view.screen) {
         (_, ViewScreen::Help) => "any key goes back".to_owned(),
         (Some(opened), _) if opened.settling.is_some() => String::new(),
@@ -202,27 +217,27 @@ fn footer(view: &View, look: &Theme) -> Line<'static> {
     Line::styled(text, dim())
 }
 
-fn help() -> Vec<Line<'static>> {
+fn help_lines() -> Vec<Line<'static>> {
     let keys = [
         ("j k, arrows", "move, scroll; PgUp PgDn, g G: far"),
         ("Enter", "open the ticket"),
         (
             "1 to 5, Tab",
-            "which tickets: all, for you, at work, waiting, ended",
+            "filter tickets: all, for you, at work, waiting, ended",
         ),
         ("/", "open a ticket by its id"),
-        ("w", "who works on what, queues, pauses"),
+        ("w", "running work, queues, pauses"),
         ("r f d l, Tab", "in a ticket: rounds, findings, diff, log"),
         ("n N", "next and previous finding in the diff"),
-        ("[ ]", "the change of another round"),
+        ("[ ]", "the diff of another round"),
         ("s", "settle an escalation"),
         ("q, Esc", "back; at the list, quit"),
         ("Ctrl-C", "quit"),
     ];
-    let row = |(key, what): (&str, &str)| {
+    let row = |(key, meaning): (&str, &str)| {
         Line::from(vec![
             Span::styled(format!("  {key:14}"), bold()),
-            Span::raw(what.to_owned()),
+            Span::raw(meaning.to_owned()),
         ])
     };
     keys.map(row).into()

@@ -1,9 +1,9 @@
-//! What is on the screen, and how a key or a piece of news changes it. Pure: it reads no store and
-//! draws nothing; what it wants to know or to have done it says as [`Want`]s.
+//! State of the live view, changed by keys and events. Pure: it reads no store and draws nothing;
+//! what it needs, it returns as [`ViewRequest`]s.
 
 pub mod list;
-pub mod opened;
-pub mod settle;
+pub mod open_ticket;
+pub mod resolve_dialog;
 
 use flow::narrate::Mood;
 use flow::{Ticket, TicketId, Time};
@@ -15,13 +15,13 @@ use app::operations::history::LogLine;
 use app::operations::overview::{Overview, TicketGroup};
 use app::operations::{Paged, Stored, TicketRow};
 use list::TicketListPage;
-use opened::OpenTicket;
-use settle::Decision;
+use open_ticket::OpenTicket;
+use resolve_dialog::Decision;
 
 #[derive(Debug, Default)]
 pub struct View {
     pub now: Time,
-    /// In whose name an escalation is settled, unless another is typed.
+    /// Default name for resolving an escalation; the user can type another.
     pub person: String,
     /// Columns and rows.
     pub size: (u16, u16),
@@ -30,10 +30,10 @@ pub struct View {
     pub list: TicketListPage,
     pub screen: ViewScreen,
     pub opened: Option<Box<OpenTicket>>,
-    /// What is typed to open a ticket by its id.
+    /// Text typed to open a ticket by its id.
     pub typed: Option<String>,
     pub notice: Option<(Mood, String)>,
-    /// The database was read at least once.
+    /// Whether the store was read at least once.
     pub loaded: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum ViewScreen {
     Help,
 }
 
-/// Something happened.
+/// Input of the view: keys, time and loaded data.
 #[derive(Debug)]
 pub enum ViewEvent {
     Key(KeyEvent),
@@ -57,18 +57,18 @@ pub enum ViewEvent {
     Diff(TicketId, Box<RoundDiff>),
     Log(TicketId, Vec<LogLine>),
     Settled(Box<Ticket>, &'static str),
-    /// Something that was wanted could not be had.
+    /// A request failed.
     Failed(String),
 }
 
-/// Which page of which tickets.
+/// Page of a group of tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     pub group: TicketGroup,
     pub after: Option<i64>,
 }
 
-/// Something is wanted of the world.
+/// Output of the view: data to load or an action to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewRequest {
     Overview,
@@ -81,17 +81,20 @@ pub enum ViewRequest {
 }
 
 impl View {
-    /// What is shown now, asked for anew.
+    /// Requests the shown data again.
     pub fn refresh(&self) -> Vec<ViewRequest> {
-        let mut wants = vec![ViewRequest::Overview, ViewRequest::Page(self.asked())];
+        let mut requests = vec![
+            ViewRequest::Overview,
+            ViewRequest::Page(self.page_request()),
+        ];
         if let Some(opened) = &self.opened {
-            wants.push(ViewRequest::Ticket(opened.id.clone()));
-            wants.extend(opened.wants_log());
+            requests.push(ViewRequest::Ticket(opened.id.clone()));
+            requests.extend(opened.log_request());
         }
-        wants
+        requests
     }
 
-    fn asked(&self) -> PageRequest {
+    fn page_request(&self) -> PageRequest {
         PageRequest {
             group: self.group,
             after: self.list.after.last().copied(),
@@ -103,44 +106,44 @@ impl View {
         vec![ViewRequest::Ticket(id)]
     }
 
-    pub fn turn(&mut self, happened: ViewEvent) -> Vec<ViewRequest> {
-        match happened {
-            ViewEvent::Key(key) => return self.key(key),
+    pub fn handle(&mut self, event: ViewEvent) -> Vec<ViewRequest> {
+        match event {
+            ViewEvent::Key(key) => return self.handle_key(key),
             ViewEvent::Resized(columns, rows) => self.size = (columns, rows),
             ViewEvent::Tick(now) => self.now = now,
             ViewEvent::Overview(overview) => {
                 self.overview = *overview;
                 self.loaded = true;
             }
-            ViewEvent::Page(asked, page) => return self.take_page(asked, page),
+            ViewEvent::Page(request, page) => return self.take_page(request, page),
             ViewEvent::Ticket(stored, waiting) => return self.take_ticket(*stored, waiting),
             ViewEvent::Diff(id, changes) => {
-                if let Some(opened) = self.on(&id) {
+                if let Some(opened) = self.open_ticket_mut(&id) {
                     opened.take_diff(*changes);
                 }
             }
             ViewEvent::Log(id, lines) => {
-                if let Some(opened) = self.on(&id) {
+                if let Some(opened) = self.open_ticket_mut(&id) {
                     opened.log = lines;
                 }
             }
-            ViewEvent::Settled(ticket, word) => return self.settled(&ticket, word),
-            ViewEvent::Failed(why) => self.failed(why),
+            ViewEvent::Settled(ticket, word) => return self.handle_resolved(&ticket, word),
+            ViewEvent::Failed(why) => self.handle_failure(why),
         }
         Vec::new()
     }
 
-    /// The ticket that is open, if it is this one.
-    fn on(&mut self, id: &TicketId) -> Option<&mut OpenTicket> {
+    /// Returns the open ticket if it has this id.
+    fn open_ticket_mut(&mut self, id: &TicketId) -> Option<&mut OpenTicket> {
         self.opened.as_deref_mut().filter(|opened| opened.id == *id)
     }
 
-    /// A page that nobody waits for any more is left.
-    fn take_page(&mut self, asked: PageRequest, page: Paged<TicketRow>) -> Vec<ViewRequest> {
-        if asked != self.asked() {
+    /// Shows a loaded page. A page that is no longer the requested one is dropped.
+    fn take_page(&mut self, request: PageRequest, page: Paged<TicketRow>) -> Vec<ViewRequest> {
+        if request != self.page_request() {
             return Vec::new();
         }
-        self.list.take(page);
+        self.list.set_page(page);
         match self.list.chosen().map(|row| row.id.clone()) {
             Some(id) if std::mem::take(&mut self.list.open_when_read) => self.open(id),
             Some(_) | None => Vec::new(),
@@ -153,37 +156,37 @@ impl View {
         waiting: Option<PendingEscalation>,
     ) -> Vec<ViewRequest> {
         let id = stored.ticket.id.clone();
-        self.on(&id)
+        self.open_ticket_mut(&id)
             .map(|opened| opened.take_ticket(stored, waiting))
             .unwrap_or_default()
     }
 
-    fn settled(&mut self, ticket: &Ticket, word: &str) -> Vec<ViewRequest> {
-        if let Some(opened) = self.on(&ticket.id) {
+    fn handle_resolved(&mut self, ticket: &Ticket, word: &str) -> Vec<ViewRequest> {
+        if let Some(opened) = self.open_ticket_mut(&ticket.id) {
             opened.settling = None;
         }
-        let next = if ticket.stage.is_at_work() {
+        let next = if ticket.stage.is_active() {
             format!("; next: countersign run {}", ticket.id)
         } else {
             String::new()
         };
-        let text = format!("{}: {word}, so it is {}{next}", ticket.id, ticket.stage);
+        let text = format!("{}: {word}; now {}{next}", ticket.id, ticket.stage);
         self.notice = Some((Mood::Good, text));
         self.refresh()
     }
 
-    fn failed(&mut self, why: String) {
-        if let Some(settling) = self
+    fn handle_failure(&mut self, why: String) {
+        if let Some(dialog) = self
             .opened
             .as_mut()
             .and_then(|opened| opened.settling.as_mut())
         {
-            settling.sent = false;
+            dialog.sent = false;
         }
         self.notice = Some((Mood::Bad, findings::one_line(&why)));
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
+    fn handle_key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return vec![ViewRequest::Quit];
         }
@@ -202,7 +205,7 @@ impl View {
             self.notice = None;
         }
         if self.typed.is_some() {
-            return self.key_typed(key);
+            return self.handle_prompt_key(key);
         }
         if self.screen == ViewScreen::Help {
             self.screen = ViewScreen::Tickets;
@@ -211,72 +214,77 @@ impl View {
         match self.opened.as_mut() {
             Some(opened) => {
                 let body = usize::from(self.size.1.saturating_sub(5)).max(1);
-                let turned = opened.key(key, body, &self.person);
-                self.after_opened(turned)
+                let outcome = opened.handle_key(key, body, &self.person);
+                self.apply_ticket_outcome(outcome)
             }
-            None => self.key_listed(key),
+            None => self.handle_list_key(key),
         }
     }
 
-    fn after_opened(&mut self, turned: opened::TicketKeyOutcome) -> Vec<ViewRequest> {
-        match turned {
-            opened::TicketKeyOutcome::Stays(wants) => wants,
-            opened::TicketKeyOutcome::Closes => {
+    fn apply_ticket_outcome(&mut self, outcome: open_ticket::TicketKeyOutcome) -> Vec<ViewRequest> {
+        match outcome {
+            open_ticket::TicketKeyOutcome::Continue(requests) => requests,
+            open_ticket::TicketKeyOutcome::Close => {
                 self.opened = None;
-                vec![ViewRequest::Page(self.asked()), ViewRequest::Overview]
+                vec![
+                    ViewRequest::Page(self.page_request()),
+                    ViewRequest::Overview,
+                ]
             }
-            opened::TicketKeyOutcome::Refuses(why) => {
+            open_ticket::TicketKeyOutcome::Refuse(why) => {
                 self.notice = Some((Mood::Urgent, why));
                 Vec::new()
             }
-            opened::TicketKeyOutcome::Helps => {
+            open_ticket::TicketKeyOutcome::ShowHelp => {
                 self.screen = ViewScreen::Help;
                 Vec::new()
             }
         }
     }
 
-    fn key_typed(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
+    fn handle_prompt_key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         let typed = self.typed.take().unwrap_or_default();
         match key.code {
             KeyCode::Esc => Vec::new(),
             KeyCode::Enter => match TicketId::new(typed.trim()) {
                 Ok(id) => self.open(id),
-                Err(bad) => {
-                    self.notice = Some((Mood::Bad, bad.to_string()));
+                Err(error) => {
+                    self.notice = Some((Mood::Bad, error.to_string()));
                     Vec::new()
                 }
             },
             code => {
-                self.typed = Some(settle::typed_into(typed, code, TicketId::LENGTH_MAX));
+                self.typed = Some(resolve_dialog::edit_text(typed, code, TicketId::LENGTH_MAX));
                 Vec::new()
             }
         }
     }
 
-    fn key_listed(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
+    fn handle_list_key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
         let page = usize::from(self.size.1.saturating_sub(6)).max(1);
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc if self.screen == ViewScreen::Tickets => {
                 vec![ViewRequest::Quit]
             }
-            KeyCode::Char('q') | KeyCode::Esc => self.to(ViewScreen::Tickets),
-            KeyCode::Char('?') => self.to(ViewScreen::Help),
-            KeyCode::Char('w') if self.screen == ViewScreen::Work => self.to(ViewScreen::Tickets),
-            KeyCode::Char('w') => self.to(ViewScreen::Work),
+            KeyCode::Char('q') | KeyCode::Esc => self.switch_screen(ViewScreen::Tickets),
+            KeyCode::Char('?') => self.switch_screen(ViewScreen::Help),
+            KeyCode::Char('w') if self.screen == ViewScreen::Work => {
+                self.switch_screen(ViewScreen::Tickets)
+            }
+            KeyCode::Char('w') => self.switch_screen(ViewScreen::Work),
             KeyCode::Char('/') => {
                 self.typed = Some(String::new());
                 Vec::new()
             }
             KeyCode::Char(digit @ '1'..='5') => self.show(u32::from(digit) as usize - 0x31),
-            KeyCode::Tab | KeyCode::Right => self.step(1),
-            KeyCode::BackTab | KeyCode::Left => self.step(TicketGroup::ALL.len() - 1),
-            KeyCode::Down | KeyCode::Char('j') => self.go(|list| list.down(1)),
-            KeyCode::Up | KeyCode::Char('k') => self.go(|list| list.up(1)),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.go(|list| list.down(page)),
-            KeyCode::PageUp => self.go(|list| list.up(page)),
-            KeyCode::Home | KeyCode::Char('g') => self.go(TicketListPage::first),
-            KeyCode::End | KeyCode::Char('G') => self.go(|list| list.down(usize::MAX)),
+            KeyCode::Tab | KeyCode::Right => self.step_group(1),
+            KeyCode::BackTab | KeyCode::Left => self.step_group(TicketGroup::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_selection(|list| list.down(1)),
+            KeyCode::Up | KeyCode::Char('k') => self.move_selection(|list| list.up(1)),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.move_selection(|list| list.down(page)),
+            KeyCode::PageUp => self.move_selection(|list| list.up(page)),
+            KeyCode::Home | KeyCode::Char('g') => self.move_selection(TicketListPage::first),
+            KeyCode::End | KeyCode::Char('G') => self.move_selection(|list| list.down(usize::MAX)),
             KeyCode::Enter => self.enter(),
             _ => Vec::new(),
         }
@@ -288,29 +296,32 @@ impl View {
         chosen.map(|id| self.open(id)).unwrap_or_default()
     }
 
-    fn to(&mut self, screen: ViewScreen) -> Vec<ViewRequest> {
+    fn switch_screen(&mut self, screen: ViewScreen) -> Vec<ViewRequest> {
         self.screen = screen;
         Vec::new()
     }
 
-    fn step(&mut self, by: usize) -> Vec<ViewRequest> {
-        let here = TicketGroup::ALL
+    fn step_group(&mut self, by: usize) -> Vec<ViewRequest> {
+        let current = TicketGroup::ALL
             .iter()
             .position(|group| *group == self.group);
-        self.show((here.unwrap_or(0) + by) % TicketGroup::ALL.len())
+        self.show((current.unwrap_or(0) + by) % TicketGroup::ALL.len())
     }
 
     fn show(&mut self, at: usize) -> Vec<ViewRequest> {
         self.screen = ViewScreen::Tickets;
         self.group = TicketGroup::ALL.get(at).copied().unwrap_or_default();
         self.list = TicketListPage::default();
-        vec![ViewRequest::Page(self.asked())]
+        vec![ViewRequest::Page(self.page_request())]
     }
 
-    /// Moves the choice, and asks for the page it has gone to, where it has left this one.
-    fn go(&mut self, way: impl FnOnce(&mut TicketListPage) -> bool) -> Vec<ViewRequest> {
-        if way(&mut self.list) {
-            vec![ViewRequest::Page(self.asked())]
+    /// Moves the selection, and requests another page if it has left this one.
+    fn move_selection(
+        &mut self,
+        movement: impl FnOnce(&mut TicketListPage) -> bool,
+    ) -> Vec<ViewRequest> {
+        if movement(&mut self.list) {
+            vec![ViewRequest::Page(self.page_request())]
         } else {
             Vec::new()
         }

@@ -1,5 +1,4 @@
-//! The terminal while it is ours: entered once, and given back whatever happens: an ordinary end,
-//! an error, a signal, a panic.
+//! Takes over the terminal and restores it in every case: normal end, error, signal or panic.
 
 use std::io::{Stdout, stdout};
 use std::sync::Once;
@@ -27,21 +26,21 @@ pub struct TerminalScreen {
 impl TerminalScreen {
     pub fn enter() -> Result<Self, Failure> {
         restore_on_panic();
-        enable_raw_mode().map_err(lost)?;
-        // From here on the terminal is given back when this is dropped.
-        let screen = Terminal::new(CrosstermBackend::new(stdout())).map_err(lost);
+        enable_raw_mode().map_err(terminal_error)?;
+        // From here on, dropping the screen restores the terminal.
+        let screen = Terminal::new(CrosstermBackend::new(stdout())).map_err(terminal_error);
         let screen = screen.map(|terminal| Self { terminal });
         if screen.is_err() {
             restore();
         }
         let screen = screen?;
-        execute!(stdout(), EnterAlternateScreen, cursor::Hide).map_err(lost)?;
+        execute!(stdout(), EnterAlternateScreen, cursor::Hide).map_err(terminal_error)?;
         Ok(screen)
     }
 
-    pub fn draw(&mut self, view: &mut View, look: &Theme) -> Result<(), Failure> {
-        let drawn = self.terminal.draw(|frame| draw(frame, view, look));
-        drawn.map(drop).map_err(lost)
+    pub fn draw(&mut self, view: &mut View, theme: &Theme) -> Result<(), Failure> {
+        let drawn = self.terminal.draw(|frame| draw(frame, view, theme));
+        drawn.map(drop).map_err(terminal_error)
     }
 }
 
@@ -51,18 +50,19 @@ impl Drop for TerminalScreen {
     }
 }
 
-fn lost(error: std::io::Error) -> Failure {
-    Failure::error(format!("the terminal is gone: {error}"))
+fn terminal_error(error: std::io::Error) -> Failure {
+    Failure::error(format!("lost the terminal: {error}"))
 }
 
-/// Twice is as good as once.
+/// Restores the terminal; safe to call twice.
 fn restore() {
-    // A terminal that has gone needs no restoring, and there is no other place to say so.
+    // Ignored: a closed terminal needs no restoring, and there is no other output for an error.
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
 }
 
-/// A panic's message would be lost on the screen that is left, and the terminal unusable.
+/// Restores the terminal before a panic prints. Otherwise its message would be lost with the
+/// alternate screen, and the terminal would stay unusable.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -74,50 +74,51 @@ fn restore_on_panic() {
     });
 }
 
-/// Passes keys and sizes on. The thread ends with the program: reading cannot be broken off.
-pub fn listen(to: Sender<ViewEvent>) {
-    let pass_on = move || {
+/// Forwards keys and resizes from a thread. It ends with the program, because `read` cannot be
+/// interrupted.
+pub fn listen(sender: Sender<ViewEvent>) {
+    let forward = move || {
         while let Ok(event) = read() {
-            let happened = match event {
+            let message = match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => ViewEvent::Key(key),
                 Event::Resize(columns, rows) => ViewEvent::Resized(columns, rows),
                 _ => continue,
             };
-            if to.blocking_send(happened).is_err() {
+            if sender.blocking_send(message).is_err() {
                 return;
             }
         }
     };
-    // Without keys there are still the signals.
+    // Without this thread the user can still quit with a signal.
     std::thread::Builder::new()
         .name("watch-keys".to_owned())
-        .spawn(pass_on)
+        .spawn(forward)
         .log_err("start the thread that reads keys");
 }
 
-/// Those that ask us to end.
+/// Signals that end the view.
 #[derive(Debug)]
 pub struct QuitSignals {
-    asked: [Signal; 3],
+    signals: [Signal; 3],
 }
 
 impl QuitSignals {
     pub fn new() -> Result<Self, Failure> {
-        let hear = |kind| {
+        let listen = |kind| {
             signal(kind)
-                .map_err(|error| Failure::error(format!("signals cannot be heard: {error}")))
+                .map_err(|error| Failure::error(format!("could not listen for signals: {error}")))
         };
         Ok(Self {
-            asked: [
-                hear(SignalKind::terminate())?,
-                hear(SignalKind::interrupt())?,
-                hear(SignalKind::hangup())?,
+            signals: [
+                listen(SignalKind::terminate())?,
+                listen(SignalKind::interrupt())?,
+                listen(SignalKind::hangup())?,
             ],
         })
     }
 
-    pub async fn asked(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.asked;
+    pub async fn received(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.signals;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

@@ -14,7 +14,7 @@ fn those_on_the_path_are_told_from_those_that_are_not() {
     world
         .call(&["agent", "list"])
         .ends_with(0)
-        .says("no login was seen");
+        .says("no login found");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &[],
         &expect![[r#"
             exit 2
-            error: ROOT/binary.md is not a ticket: it holds binary data
+            error: ROOT/binary.md is not a ticket: it contains binary data
               hint: a ticket is a Markdown file with a title, or YAML; `countersign run --help` shows one
         "#]],
     );
@@ -106,7 +106,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &expect![[r#"
             exit 2
             error: the ticket file ROOT/repository is a directory
-              hint: give a ticket file, the id of a ticket, or say in a sentence what shall be done
+              hint: pass a ticket file, the id of a ticket, or a sentence that describes the task
         "#]],
     );
     run_refused(
@@ -116,7 +116,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &expect![[r#"
             exit 2
             error: the ticket file ./missing.md cannot be read: No such file or directory (os error 2)
-              hint: give a ticket file, the id of a ticket, or say in a sentence what shall be done
+              hint: pass a ticket file, the id of a ticket, or a sentence that describes the task
         "#]],
     );
     run_refused(
@@ -126,7 +126,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &expect![[r#"
             exit 2
             error: ROOT/untitled.md is not a ticket: it has no title
-              hint: begin it with `# What shall be done`, or give `title:` in the front matter
+              hint: begin it with `# What shall be done`, or give it `title: …`
         "#]],
     );
     let unknown = b"---\nid: T-1\npriorty: 3\n---\n# Title\n";
@@ -167,8 +167,8 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &[],
         &expect![[r#"
         exit 2
-        error: "word" is no file here, no known ticket, and no sentence
-          hint: give a ticket file, the id of a ticket, or say in a sentence what shall be done
+        error: "word" is not a file, a known ticket or a sentence
+          hint: pass a ticket file, the id of a ticket, or a sentence that describes the task
     "#]],
     );
     run_refused(
@@ -177,8 +177,8 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &[],
         &expect![[r#"
             exit 2
-            error: "" is no file here, no known ticket, and no sentence
-              hint: give a ticket file, the id of a ticket, or say in a sentence what shall be done
+            error: "" is not a file, a known ticket or a sentence
+              hint: pass a ticket file, the id of a ticket, or a sentence that describes the task
         "#]],
     );
 }
@@ -250,7 +250,7 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
             "[policy]\nmax_round = 2\n",
             expect![[r#"
                 exit 2
-                error: countersign.toml on main:2:1: there is no `max_round` here
+                error: countersign.toml on main:2:1: unknown key `max_round`
                   hint: did you mean `max_rounds`?
                   hint: docs/policy.md lists every key with its default
             "#]],
@@ -260,7 +260,7 @@ fn a_configuration_that_cannot_be_read_is_refused_with_its_line() {
             expect![[r#"
                 exit 2
                 error: countersign.toml on main:1:10: there is no preset "strict"
-                  hint: presets: standard, second-look, careful, sergeant, queue, scored, supervisor, story
+                  hint: did you mean `strict-three`?
                   hint: docs/policy.md lists every key with its default
             "#]],
         ),
@@ -340,7 +340,7 @@ fn a_merge_that_waits_to_be_finished_is_refused() {
         &[],
         &expect![[r#"
         exit 2
-        error: a merge waits to be finished in this repository
+        error: a merge is in progress in this repository
           hint: finish it, or `git merge --abort`, and run again
     "#]],
     );
@@ -357,7 +357,7 @@ fn a_base_branch_that_is_not_there_is_refused() {
         &expect![[r#"
         exit 2
         error: the base branch "release" does not exist: `release` names no commit here; see `git branch --all` for what there is
-          hint: name one that does with --base BRANCH
+          hint: choose an existing branch with --base BRANCH
     "#]],
     );
     run_refused(
@@ -384,7 +384,7 @@ fn a_base_branch_that_is_not_there_is_refused() {
         &expect![[r#"
         exit 2
         error: the base branch "trunk" does not exist: `trunk` names no commit here; see `git branch --all` for what there is
-          hint: name one that does with --base BRANCH
+          hint: choose an existing branch with --base BRANCH
     "#]],
     );
 }
@@ -451,7 +451,7 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
         &expect![[r#"
             exit 2
             error: no builder is named
-              hint: say who with --builder AGENT, or `builder = "…"` in countersign.toml
+              hint: choose one with --builder AGENT, or `builder = "…"` in countersign.toml
               hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
         "#]],
     );
@@ -460,7 +460,7 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
         &format!("scripted:{broken}"),
         &expect![[r#"
         exit 2
-        error: builder: the script ROOT/broken.json is not one: unknown field `bild`, expected one of `version`, `build`, `review`, `review_form`, `review_countersign`, `verify` at line 1 column 21; docs/agents.md shows the form
+        error: builder: the script ROOT/broken.json is not valid: unknown field `bild`, expected one of `version`, `build`, `review`, `review_form`, `review_countersign`, `verify` at line 1 column 21; see docs/agents.md for the format
     "#]],
     );
 }
@@ -531,7 +531,7 @@ fn a_ticket_that_depends_on_itself_on_a_ring_or_on_nothing_known_is_refused() {
         &expect![[r#"
             exit 2
             error: the ticket file ./missing.md cannot be read: No such file or directory (os error 2)
-              hint: give a ticket file, the id of a ticket, or say in a sentence what shall be done
+              hint: pass a ticket file, the id of a ticket, or a sentence that describes the task
         "#]],
     );
 }

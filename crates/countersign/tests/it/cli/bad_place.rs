@@ -13,8 +13,8 @@ fn without_a_home_it_says_where_data_could_go() {
     let ran = world.shell("sh", &format!("{bare} status"));
     expect![[r#"
         exit 2
-        error: there is no place for data: HOME and XDG_DATA_HOME are not set
-          hint: say where with --data-dir DIR
+        error: no data directory: HOME and XDG_DATA_HOME are not set
+          hint: choose one with --data-dir DIR
     "#]]
     .assert_eq(&ran.complaint(&world));
     for fine in ["--version", "review --help", "completions bash", "man"] {

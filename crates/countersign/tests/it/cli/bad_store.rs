@@ -100,7 +100,7 @@ fn a_database_that_another_process_holds_is_waited_for_and_then_refused() {
         &world,
         &expect![[r#"
         exit 7
-        error: the database is busy with somebody else's lock: ROOT/held/countersign.db: database is locked; try again, or end the program that holds it
+        error: another process holds the database lock: ROOT/held/countersign.db: database is locked; try again, or end the program that holds it
     "#]],
     );
     drop(file);
@@ -192,7 +192,7 @@ fn an_almost_full_disk_begins_no_new_work() {
     let (code, said) = refused_until_there_is_room(&world, &mount);
     expect![[r#"
         exit 7
-        error: the disk is full: only N KiB are free, N KiB are the least to begin work with; free some space, nothing half-written was kept
+        error: the disk is full: only N KiB are free, new work needs at least N KiB; free some space, no partial write was kept
     "#]].assert_eq(&format!("exit {code}\n{said}"));
 }
 
@@ -215,7 +215,7 @@ fn a_server_that_is_not_there_is_named() {
         &expect![[r#"
             exit 7
             error: the database cannot be reached: Connection refused (os error 111)
-              hint: see that the server runs and that --database names it; then run again
+              hint: start the database server or correct --database; then run again
         "#]],
     );
 }
@@ -229,8 +229,8 @@ fn a_data_directory_that_cannot_be_made_is_named() {
         &world,
         &expect![[r#"
         exit 1
-        error: the data directory ROOT/file/data cannot be made: Not a directory (os error 20)
-          hint: say where data may go with --data-dir DIR
+        error: cannot create the data directory ROOT/file/data: Not a directory (os error 20)
+          hint: choose another with --data-dir DIR
     "#]],
     );
 }

@@ -6,7 +6,7 @@ use crate::support::World;
 
 const BASE: &str = "\
 reviewer = \"codex\"
-preset = \"supervisor\"
+preset = \"four-rounds\"
 [checks]
 test = \"sh test.sh\"
 [policy]
@@ -27,77 +27,77 @@ fn every_value_says_where_it_came_from() {
         builder                                           "claude"                ROOT/home/.config/countersign/config.toml
         reviewer                                          "codex"                 countersign.toml on main
         checks.test                                       "sh test.sh"            countersign.toml on main
-        preset                                            "supervisor"            countersign.toml on main
-        policy.max_rounds                                 4                       preset supervisor
-        policy.on_exhausted                               "escalate"              preset supervisor
-        policy.must_fix                                   ["critical","high"]     preset supervisor
-        policy.min_confidence                             0.6                     preset supervisor
-        policy.minor_only                                 "ask"                   preset supervisor
-        policy.review                                     "agents"                preset supervisor
-        policy.reviewers                                  [{"name":"reviewer"}]   preset supervisor
-        policy.votes                                      "all"                   preset supervisor
-        policy.gates.reviewer_approves                    true                    preset supervisor
-        policy.gates.no_open_must_fix                     true                    preset supervisor
-        policy.gates.no_blocking_issue                    true                    preset supervisor
-        policy.gates.dimension_minimums                   true                    preset supervisor
-        policy.gates.overall_score                        true                    preset supervisor
-        policy.gates.checks_green                         true                    preset supervisor
-        policy.dimensions.code_quality.weight             "important"             preset supervisor
-        policy.dimensions.coordination_compliance.weight  "critical"              preset supervisor
-        policy.dimensions.pattern_consistency.weight      "important"             preset supervisor
-        policy.dimensions.requirement_adherence.weight    "critical"              preset supervisor
-        policy.dimensions.security_performance.weight     "moderate"              preset supervisor
-        policy.dimensions.test_quality.weight             "important"             preset supervisor
-        policy.minimums.critical                          90                      preset supervisor
-        policy.minimums.important                         70                      preset supervisor
-        policy.minimums.moderate                          –                       preset supervisor
-        policy.weights.critical                           3                       preset supervisor
-        policy.weights.important                          2                       preset supervisor
-        policy.weights.moderate                           1                       preset supervisor
-        policy.overall_minimum                            75                      preset supervisor
-        policy.verify                                     "disputed"              preset supervisor
-        policy.second_opinion                             false                   preset supervisor
-        policy.disposition                                "beside"                preset supervisor
-        policy.criteria_required                          false                   preset supervisor
-        policy.other_family                               false                   preset supervisor
-        policy.protected                                  []                      preset supervisor
-        policy.protected_change                           "show"                  preset supervisor
-        policy.leftovers                                  "commit"                preset supervisor
+        preset                                            "four-rounds"           countersign.toml on main
+        policy.max_rounds                                 4                       preset four-rounds
+        policy.on_exhausted                               "escalate"              preset four-rounds
+        policy.must_fix                                   ["critical","high"]     preset four-rounds
+        policy.min_confidence                             0.6                     preset four-rounds
+        policy.minor_only                                 "ask"                   preset four-rounds
+        policy.review                                     "agents"                preset four-rounds
+        policy.reviewers                                  [{"name":"reviewer"}]   preset four-rounds
+        policy.votes                                      "all"                   preset four-rounds
+        policy.gates.reviewer_approves                    true                    preset four-rounds
+        policy.gates.no_open_must_fix                     true                    preset four-rounds
+        policy.gates.no_blocking_issue                    true                    preset four-rounds
+        policy.gates.dimension_minimums                   true                    preset four-rounds
+        policy.gates.overall_score                        true                    preset four-rounds
+        policy.gates.checks_green                         true                    preset four-rounds
+        policy.dimensions.code_quality.weight             "important"             preset four-rounds
+        policy.dimensions.coordination_compliance.weight  "critical"              preset four-rounds
+        policy.dimensions.pattern_consistency.weight      "important"             preset four-rounds
+        policy.dimensions.requirement_adherence.weight    "critical"              preset four-rounds
+        policy.dimensions.security_performance.weight     "moderate"              preset four-rounds
+        policy.dimensions.test_quality.weight             "important"             preset four-rounds
+        policy.minimums.critical                          90                      preset four-rounds
+        policy.minimums.important                         70                      preset four-rounds
+        policy.minimums.moderate                          –                       preset four-rounds
+        policy.weights.critical                           3                       preset four-rounds
+        policy.weights.important                          2                       preset four-rounds
+        policy.weights.moderate                           1                       preset four-rounds
+        policy.overall_minimum                            75                      preset four-rounds
+        policy.verify                                     "disputed"              preset four-rounds
+        policy.second_opinion                             false                   preset four-rounds
+        policy.verify_open                                "in-parallel"           preset four-rounds
+        policy.criteria_required                          false                   preset four-rounds
+        policy.other_family                               false                   preset four-rounds
+        policy.protected                                  []                      preset four-rounds
+        policy.protected_change                           "show"                  preset four-rounds
+        policy.uncommitted                                "commit"                preset four-rounds
         policy.land                                       "branch"                countersign.toml on main
-        policy.dependants_start                           "done"                  preset supervisor
-        policy.red_on_base                                "escalate"              preset supervisor
-        policy.isolation                                  "enforced"              preset supervisor
-        policy.network.build                              "on"                    preset supervisor
-        policy.network.check                              "on"                    preset supervisor
-        policy.network.review                             "provider"              preset supervisor
-        policy.network.verify                             "provider"              preset supervisor
-        policy.limits.retries_max                         5                       preset supervisor
-        policy.limits.backoff_secs                        2                       preset supervisor
-        policy.limits.backoff_secs_max                    300                     preset supervisor
-        policy.limits.unusable_reviews_max                2                       preset supervisor
-        policy.limits.red_checks_max                      3                       preset supervisor
-        policy.limits.conflicts_max                       3                       preset supervisor
-        policy.limits.stale_max                           5                       preset supervisor
-        policy.limits.unfixed_max                         2                       preset supervisor
-        policy.limits.batch_max                           8                       preset supervisor
-        policy.limits.lease_secs                          60                      preset supervisor
-        policy.limits.build_secs                          1800                    preset supervisor
-        policy.limits.check_secs                          900                     preset supervisor
-        policy.limits.review_secs                         900                     preset supervisor
-        policy.limits.verify_secs                         600                     preset supervisor
-        policy.limits.merge_secs                          900                     preset supervisor
-        policy.limits.idle_secs                           600                     preset supervisor
-        policy.limits.output_bytes_max                    67108864                preset supervisor
-        policy.limits.disk_bytes_max                      10737418240             preset supervisor
-        policy.limits.disk_files_max                      1000000                 preset supervisor
-        policy.limits.findings_max                        200                     preset supervisor
-        policy.limits.queue_max                           100                     preset supervisor
-        policy.limits.heartbeat_secs                      600                     preset supervisor
-        policy.limits.watchdog_secs                       60                      preset supervisor
-        policy.limits.poll_secs                           30                      preset supervisor
-        policy.budget.round                               {}                      preset supervisor
-        policy.budget.ticket                              {}                      preset supervisor
-        policy.budget.day                                 {}                      preset supervisor
+        policy.start_dependents                           "done"                  preset four-rounds
+        policy.red_on_base                                "escalate"              preset four-rounds
+        policy.sandbox                                    "enforced"              preset four-rounds
+        policy.network.build                              "on"                    preset four-rounds
+        policy.network.check                              "on"                    preset four-rounds
+        policy.network.review                             "provider"              preset four-rounds
+        policy.network.verify                             "provider"              preset four-rounds
+        policy.limits.retries_max                         5                       preset four-rounds
+        policy.limits.backoff_secs                        2                       preset four-rounds
+        policy.limits.backoff_secs_max                    300                     preset four-rounds
+        policy.limits.unusable_reviews_max                2                       preset four-rounds
+        policy.limits.red_checks_max                      3                       preset four-rounds
+        policy.limits.conflicts_max                       3                       preset four-rounds
+        policy.limits.stale_max                           5                       preset four-rounds
+        policy.limits.unfixed_max                         2                       preset four-rounds
+        policy.limits.batch_max                           8                       preset four-rounds
+        policy.limits.lease_secs                          60                      preset four-rounds
+        policy.limits.build_secs                          1800                    preset four-rounds
+        policy.limits.check_secs                          900                     preset four-rounds
+        policy.limits.review_secs                         900                     preset four-rounds
+        policy.limits.verify_secs                         600                     preset four-rounds
+        policy.limits.merge_secs                          900                     preset four-rounds
+        policy.limits.idle_secs                           600                     preset four-rounds
+        policy.limits.output_bytes_max                    67108864                preset four-rounds
+        policy.limits.disk_bytes_max                      10737418240             preset four-rounds
+        policy.limits.disk_files_max                      1000000                 preset four-rounds
+        policy.limits.findings_max                        200                     preset four-rounds
+        policy.limits.queue_max                           100                     preset four-rounds
+        policy.limits.heartbeat_secs                      600                     preset four-rounds
+        policy.limits.watchdog_secs                       60                      preset four-rounds
+        policy.limits.poll_secs                           30                      preset four-rounds
+        policy.budget.round                               {}                      preset four-rounds
+        policy.budget.ticket                              {}                      preset four-rounds
+        policy.budget.day                                 {}                      preset four-rounds
     "#]]
     .assert_eq(&world.masked(&ran.out));
     let all = world.json(&["config", "show"]);
@@ -135,7 +135,7 @@ fn outside_of_a_repository_there_is_still_something_to_show() {
     world
         .call(&["config", "check"])
         .ends_with(0)
-        .says("`countersign init` writes one");
+        .says("run `countersign init` to write one");
 }
 
 #[test]
@@ -147,12 +147,12 @@ fn everything_that_is_wrong_is_named_with_its_place() {
     );
     let ran = world.call(&["config", "check"]).ends_with(2);
     expect![[r#"
-        countersign.toml on main: nothing is wrong
-        ROOT/repository/countersign.toml:1:1: there is no `bulder` here
+        countersign.toml on main: no mistakes
+        ROOT/repository/countersign.toml:1:1: unknown key `bulder`
           did you mean `builder`?
-        ROOT/repository/countersign.toml:4:1: there is no `max_round` here
+        ROOT/repository/countersign.toml:4:1: unknown key `max_round`
           did you mean `max_rounds`?
-        ROOT/repository/countersign.toml:5:8: `merg` is no value that this can have
+        ROOT/repository/countersign.toml:5:8: `merg` is not a valid value
           did you mean `merge`?
     "#]]
     .assert_eq(&world.masked(&ran.out));

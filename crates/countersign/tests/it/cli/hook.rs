@@ -23,7 +23,7 @@ fn a_push_is_reviewed_and_held_up_by_what_must_be_fixed() {
         .ends_with(0);
     expect![[r#"
         installed ROOT/repository/.git/hooks/pre-push
-        from now on `git push` reviews first; past it once: git push --no-verify
+        from now on `git push` runs a review first; to skip it once: git push --no-verify
     "#]]
     .assert_eq(&world.masked(&ran.out));
     world.git(&["switch", "--quiet", "--create", "topic"]);
@@ -57,7 +57,7 @@ fn a_push_is_reviewed_and_held_up_by_what_must_be_fixed() {
     world
         .call(&["hook", "uninstall"])
         .ends_with(0)
-        .says("there is no hook of ours here");
+        .says("Countersign has no hook in this repository");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn somebody_s_hook_is_left_alone() {
     let ran = world.call(&["hook", "install", "--", "--linters-only"]);
     expect![[r#"
         exit 6
-        error: ROOT/repository/.git/hooks/pre-push is there already, is not ours, and is left as it is
+        error: ROOT/repository/.git/hooks/pre-push exists and was not installed by Countersign; it is left as it is
           hint: add this line to ROOT/repository/.git/hooks/pre-push yourself: countersign review --linters-only || exit 1
     "#]]
     .assert_eq(&ran.complaint(&world));

@@ -30,12 +30,12 @@ fn a_python_project_gets_its_own_checks_and_two_agents() {
         language     Python (pyproject.toml)
         check        test: pytest
         check        lint: ruff check .
-        agent        claude at ROOT/bin/claude (no login was seen)
-        agent        codex at ROOT/bin/codex (no login was seen)
+        agent        claude at ROOT/bin/claude (no login found)
+        agent        codex at ROOT/bin/codex (no login found)
 
         wrote ROOT/repository/countersign.toml
         next: read it, then commit it to main: git add countersign.toml && git commit -m "Add countersign.toml" countersign.toml
-        then: countersign run "what shall be done"   or: countersign review
+        then: countersign run "…"   or: countersign review
     "#]]
     .assert_eq(&world.masked(&known.join("\n")));
     world.call(&["config", "check"]).ends_with(0);
@@ -54,7 +54,7 @@ fn what_is_there_is_left_as_it_is() {
     let ran = world.call(&["init", "--yes"]);
     expect![[r#"
         exit 6
-        error: ROOT/repository/countersign.toml is there already and is left as it is
+        error: ROOT/repository/countersign.toml already exists and is left as it is
           hint: look at it with `countersign config show` and `countersign config check`
     "#]]
     .assert_eq(&ran.complaint(&world));
@@ -63,7 +63,7 @@ fn what_is_there_is_left_as_it_is() {
     world
         .call(&["init", "--yes"])
         .ends_with(6)
-        .says("countersign.toml on main is there already");
+        .says("countersign.toml on main already exists");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn without_a_person_nothing_is_written_unasked() {
     world
         .call(&["init"])
         .ends_with(2)
-        .says("write it with --yes");
+        .says("pass --yes to write");
     let answer = world.json(&["init", "--print"]);
     assert_eq!(answer["written"], false);
     assert!(!world.repository.join("countersign.toml").exists());

@@ -44,7 +44,7 @@ fn an_untouched_template_adds_nothing() {
     with_editor("true")
         .call(&["ticket", "new"])
         .ends_with(0)
-        .says("nothing is added");
+        .says("nothing was added");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_is_no_ticket_is_kept_and_its_place_is_said() {
         ran.err
     );
     assert!(ran.err.contains("did you mean `priority`?"), "{}", ran.err);
-    assert!(ran.err.contains("what you wrote is in "), "{}", ran.err);
+    assert!(ran.err.contains("your text is saved in "), "{}", ran.err);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn scripts_go_without_an_editor() {
     world
         .call(&["ticket", "new", "--no-edit"])
         .ends_with(2)
-        .says("a title is needed");
+        .says("--no-edit needs a title");
     let answer = world.json(&["ticket", "new", "Say bye", "--no-edit", "--file", "bye.md"]);
     assert!(answer["file"].as_str().unwrap().ends_with("bye.md"));
     world
@@ -92,5 +92,5 @@ fn an_editor_that_is_not_there_is_named() {
     world
         .call(&["ticket", "new"])
         .ends_with(2)
-        .says("name your editor in VISUAL or EDITOR");
+        .says("set VISUAL or EDITOR to your editor");
 }

@@ -45,7 +45,7 @@ fn a_run_is_live_and_leaves_its_story() {
         "[REVIEW-REJECTED]",
         "greet  reviewing  round 2",
         "greet: done on main",
-        "evolution",
+        "findings by round",
         "next: countersign ticket diff greet",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -133,7 +133,7 @@ fn an_escalation_is_settled_in_the_live_view() {
     terminal.press("s");
     terminal.shows("take-over");
     terminal.press("6not worth it\r\r");
-    terminal.shows("greet: reject, so it is failed");
+    terminal.shows("greet: reject; now failed");
     terminal.press("qq");
     assert_eq!(terminal.ends(), 0);
     assert!(terminal.is_as_before());

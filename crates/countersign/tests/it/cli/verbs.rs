@@ -26,54 +26,55 @@ fn the_help_names_every_verb_and_every_exit_code() {
             Usage: countersign [OPTIONS] <COMMAND>
 
             Commands:
-              demo         Watch one ticket go through build, check, review, rework and merge, in a throw-away
+              demo         Watch a ticket go through build, check, review, rework and merge in a temporary
                            repository
-              init         Look at this project and write a first countersign.toml
-              run          Take a ticket from its description to a countersigned commit, in this repository
-              review       Review any change without a ticket: a branch, a range, what is staged, a patch
+              init         Detect this project's language, checks and agents, and write a first countersign.toml
+              run          Run a ticket in this repository, from its description to a countersigned commit
+              review       Review a change without a ticket: a branch, a range, staged changes or a patch
               ticket       Add, list, show and cancel tickets
-              queue        Jobs and tasks: what waits, what is in hand, what is no longer wanted
-              epic         Tickets that belong together
-              status       What is going on: tickets by stage, who waits for whom
-              watch        A live view: tickets by stage, who works on what, findings in the diff, escalations
-                           to settle
-              log          What has happened, told in sentences
-              escalation   Tickets that wait for a person
+              queue        List and cancel jobs and tasks, and limit providers
+              epic         List, show and sign epics: tickets that belong together
+              status       Show tickets by stage and what they wait for
+              watch        Open the live view: tickets, running work, findings in the diff, escalations to
+                           resolve
+              log          Show the log of events, in sentences
+              escalation   List, show and resolve tickets that wait for a person
               findings     Read, convert, track and score review texts
-              export       Tickets in other systems' forms
-              insights     What is found most, who is right how often, what it costs, and which rules would help
-              import       Take over tickets from other systems' files
-              config       What is configured, where each value comes from, and what is wrong with it
-              hook         A git hook that reviews what is about to be pushed
-              completions  Completions for your shell
-              man          Manual pages
-              agent        The agents that are here, and ready files for theirs
+              export       Export tickets in formats of other systems
+              insights     Show frequent findings, reviewer accuracy, cost, and rules that would help
+              import       Import tickets from files of other systems
+              config       Show the configuration, the source of each value, and mistakes in it
+              hook         Install a git hook that reviews commits before they are pushed
+              completions  Print completions for your shell
+              man          Print or write manual pages
+              agent        List the agent CLIs on this machine, and install agent files for Claude Code
               serve        Serve agents over MCP, and people and programs over REST
-              worker       Take up jobs from the queues, on any machine that reaches the server or the database
-              mcp          Speak MCP on the standard input and output, for the agent whose token is in
-                           `COUNTERSIGN_TOKEN`: a bridge to the server that runs, or alone where none does
-              token        Who may speak: tokens for agents, people and programs
-              doctor       Is everything in order here?
+              worker       Run jobs from the queues, on any machine that reaches the server or the database
+              mcp          Serve MCP over standard input and output for the agent whose token is in
+                           `COUNTERSIGN_TOKEN`. Forwards to the running server, or serves from the local store
+                           if none runs
+              token        Create, list, rotate and revoke tokens for agents, people and programs
+              doctor       Check that this machine and project are ready, and say how to fix what is not
               help         Print this message or the help of the given subcommand(s)
 
             Options:
               -C <DIR>
-                      Work as if started in DIR
+                      Run as if started in DIR
 
                       [default: .]
 
                   --data-dir <DIR>
-                      Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
+                      Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
 
                   --database <URL|FILE>
-                      A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
+                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
                       directory
 
                   --server <URL>
-                      A server (https://name:port) to ask instead of this machine's own store; `none` for that
+                      Server (https://name:port) to use instead of the local store; `none` uses the local store
 
                   --json
-                      Answer in JSON
+                      Print the result as JSON
 
                   --log-format <FORMAT>
                       Format of the log on standard error
@@ -98,7 +99,8 @@ fn the_help_names_every_verb_and_every_exit_code() {
             5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130
             interrupted
 
-            Try `countersign demo`: a throw-away repository, a builder that errs, a reviewer that sees it.
+            Try `countersign demo`: a temporary repository, a builder that makes a mistake, a reviewer that
+            finds it.
         "#]],
     );
 }
@@ -109,58 +111,58 @@ fn the_help_of_run_shows_how() {
         &World::empty(),
         &["run", "--help"],
         &expect![[r#"
-            Take a ticket from its description to a countersigned commit, in this repository
+            Run a ticket in this repository, from its description to a countersigned commit
 
             Usage: countersign run [OPTIONS] <TICKET>
 
             Arguments:
               <TICKET>
-                      A ticket file (Markdown or YAML), an epic (YAML with `tickets`), the id of a known ticket,
-                      or a sentence
+                      Ticket file (Markdown or YAML), epic (YAML with `tickets`), id of an existing ticket, or a
+                      sentence
 
             Options:
                   --builder <AGENT>
-                      Who builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a
-                      model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`, `acp:PROGRAM
-                      ARGS…` or `scripted:FILE`
+                      Agent that builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor
+                      (with a model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`,
+                      `acp:PROGRAM ARGS…` or `scripted:FILE`
 
               -C <DIR>
-                      Work as if started in DIR
+                      Run as if started in DIR
 
                       [default: .]
 
                   --data-dir <DIR>
-                      Where Countersign keeps its data [default: `$XDG_DATA_HOME/countersign`]
+                      Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
 
                   --reviewer <AGENT>
-                      Who reviews; may be given several times, one for each seat
+                      Agent that reviews. Repeatable: one per reviewer
 
                   --database <URL|FILE>
-                      A `PostgreSQL` address (postgres://…) or a file, instead of the database in the data
+                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
                       directory
 
                   --verifier <AGENT>
-                      Who verifies single findings [default: the reviewer's program, started afresh]
+                      Agent that verifies single findings [default: the reviewer's program, in a new session]
 
                   --check <[NAME=]COMMAND>
-                      A command that must succeed on the commit; may be given several times
+                      Command that must succeed on the commit. Repeatable
 
                   --server <URL>
-                      A server (https://name:port) to ask instead of this machine's own store; `none` for that
+                      Server (https://name:port) to use instead of the local store; `none` uses the local store
 
                   --base <BRANCH>
-                      The branch to build on and to land on
+                      Branch to build on and to land on
 
                   --json
-                      Answer in JSON
+                      Print the result as JSON
 
                   --land <LAND>
-                      What becomes of the approved commit
+                      Action for the approved commit
 
                       Possible values:
-                      - branch: Stays on its branch
-                      - merge:  Is merged into the base branch
-                      - queue:  Stands in line with others and is proven together with them
+                      - branch: Leave it on its branch
+                      - merge:  Merge it into the base branch
+                      - queue:  Queue it: merge it together with others after checking the combination
 
                   --log-format <FORMAT>
                       Format of the log on standard error
@@ -175,26 +177,26 @@ fn the_help_of_run_shows_how() {
                       [possible values: off, error, warn, info, debug, trace]
 
                   --max-rounds <N>
-                      How many rounds before a person is asked (1 to 5)
+                      Maximum number of rounds before a person decides (1 to 5)
 
                   --jobs <N>
-                      How many tickets of an epic are worked on side by side
+                      Number of tickets of an epic to work on in parallel
 
                       [default: 2]
 
                   --progress <FORM>
-                      How the work is told while it goes on
+                      Format of the progress output
 
                       Possible values:
                       - auto:  Live on a terminal, else plain
-                      - live:  Lines that change while the work goes on
-                      - plain: One line for each thing that happens
-                      - json:  One JSON object for each thing that happens, the answer last; implies --json
+                      - live:  Lines that update in place
+                      - plain: One line per event
+                      - json:  One JSON object per event, the result last; implies --json
 
                       [default: auto]
 
                   --dry-run
-                      Print what would be done, and change nothing
+                      Print what would be done without changing anything
 
               -h, --help
                       Print help (see a summary with '-h')
@@ -204,9 +206,9 @@ fn the_help_of_run_shows_how() {
               countersign run ticket.md --builder "command:./build-agent" --reviewer "command:./review-agent"
               --check "cargo test"
               countersign run "Greet the user by name" --land branch
-              countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, side by side
-              countersign run greet-the-user-by-name-1f3a      go on with a ticket that was interrupted or
-              settled
+              countersign run epic.yaml --jobs 4 --land queue  tickets that depend on each other, in parallel
+              countersign run greet-the-user-by-name-1f3a      continue a ticket that was interrupted or
+              resolved
 
             A ticket file:
               ---
@@ -228,35 +230,35 @@ fn an_empty_world_says_what_to_do_first() {
         &world,
         &["status"],
         &expect![[r#"
-        no tickets yet; try `countersign demo`, or `countersign run "what shall be done"`
+        no tickets yet; try `countersign demo`, or `countersign run "…"`
     "#]],
     );
     says(
         &world,
         &["ticket", "list"],
         &expect![[r#"
-        no tickets; `countersign run "what shall be done"` makes one
+        no tickets; run `countersign run "…"` to create one
     "#]],
     );
     says(
         &world,
         &["log"],
         &expect![[r#"
-        nothing has happened yet
+        no events yet
     "#]],
     );
     says(
         &world,
         &["escalation", "list"],
         &expect![[r#"
-        nobody waits for a person
+        no ticket waits for a person
     "#]],
     );
     says(
         &world,
         &["doctor", "--verify-log"],
         &expect![[r#"
-        0 tickets, 0 events: the log gives exactly what is stored
+        0 tickets, 0 events: the log matches the store
     "#]],
     );
 }
@@ -549,7 +551,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
             findings
               F1  high  open  greet.sh:2  An empty name is accepted
 
-            evolution
+            findings by round
               round  new  fixed  still open
               1      1    0      0
               2      0    0      1

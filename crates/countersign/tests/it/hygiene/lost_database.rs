@@ -129,7 +129,7 @@ fn the_next_command_makes_no_empty_database_where_there_was_one() {
         ] {
             let ran = world.call(words).ends_with(7);
             let ran = ran
-                .says("says that it was in use")
+                .says("shows that it was in use")
                 .says("restore it from a backup");
             assert!(ran.err.contains("--data-dir"), "{}", ran.err);
             let there = fs::metadata(&path).map_or(0, |found| found.len());
@@ -165,5 +165,5 @@ fn another_database_in_the_place_of_the_known_one_is_refused() {
     let path = world.data.join("countersign.db");
     fs::copy(other.data.join("countersign.db"), &path).unwrap();
     let ran = world.call(&["ticket", "list"]).ends_with(7);
-    ran.says("is another database than the one that was in use here");
+    ran.says("is not the database that was in use here");
 }

@@ -126,7 +126,7 @@ fn config_check_shows_what_each_pattern_matches_and_what_run_would_refuse() {
         world
             .call(&["config", "check", "countersign.toml"])
             .ends_with(2)
-            .says(&format!("{what} is not for a project's file"));
+            .says(&format!("{what} is not allowed in a project's file"));
         world.commit("What a project may not ask for");
         world
             .call(&["config", "check"])
@@ -152,7 +152,7 @@ fn config_check_shows_what_each_pattern_matches_and_what_run_would_refuse() {
 fn forbidding() -> World {
     let settings = SETTINGS.replace(
         "[policy.limits]",
-        "[policy]\nprotected = [\"tests/\"]\nprotected_change = \"forbid\"\nisolation = \"manifest\"\n\n[policy.limits]",
+        "[policy]\nprotected = [\"tests/\"]\nprotected_change = \"forbid\"\nsandbox = \"off\"\n\n[policy.limits]",
     );
     let world = World::with_settings(&settings);
     world.write("tests/x.py", "original\n");

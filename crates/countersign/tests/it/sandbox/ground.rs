@@ -146,16 +146,16 @@ impl Ground {
         };
         let private = [at("data"), at("data/countersign.db")];
         let mut ward = SandboxProfile::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
-        ward.bounds = bounds;
+        ward.limits = bounds;
         ward.read.push(at("tools"));
-        let confinement = ward.confine(RunMounts {
+        let confinement = ward.sandbox_for(RunMounts {
             read: vec![at("data/job/checkout"), at("data/mirror")],
             write: ["home", "scratch", "answer"]
                 .map(|name| at("data/job").join(name))
                 .to_vec(),
-            shut: Vec::new(),
-            layered: Vec::new(),
-            lent: Vec::new(),
+            read_only: Vec::new(),
+            overlays: Vec::new(),
+            credentials: Vec::new(),
             network: network.clone(),
             metadata: false,
             proof: at("data/job/sandbox/proof.json"),
@@ -277,7 +277,7 @@ impl Ground {
         if said.contains("TOP-SECRET") {
             damage.push("a secret was told".to_owned());
         }
-        if self.confinement.proven().is_err() {
+        if self.confinement.read_proof().is_err() {
             damage.push("there is no proof".to_owned());
         }
         Attacks {
@@ -375,8 +375,8 @@ impl Ground {
     pub async fn stopped(&self, script: &str) -> ProcessEnd {
         let host = ProcessHost {
             data_dir: self.at("host"),
-            launcher: Some(Launcher::hold(&self.at("tools/countersign"))),
-            adopts: false,
+            launcher: Some(Launcher::tied_to_us(&self.at("tools/countersign"))),
+            adopts_orphans: false,
         };
         let spec = ProcessSpec {
             run_id: RunId::new("stopped").unwrap(),
@@ -388,15 +388,15 @@ impl Ground {
             ],
             cwd: self.at("data/job/checkout"),
             stdin: Vec::new(),
-            converses: false,
+            keeps_stdin_open: false,
             transcript: self.at("transcript"),
             limits: ProcessLimits {
                 term_grace: Duration::from_millis(200),
                 drain_grace: Duration::from_millis(200),
                 ..ProcessLimits::default()
             },
-            allotment: None,
-            confinement: Some(self.confinement.clone()),
+            disk_quota: None,
+            sandbox: Some(self.confinement.clone()),
         };
         let (stopper, stop) = StopSignal::pair();
         let heard = move |_| stopper.stop();

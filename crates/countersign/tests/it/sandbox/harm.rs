@@ -206,5 +206,5 @@ fn only_the_person_s_own_file_shows_more_of_their_files() {
     world
         .call(&words)
         .ends_with(2)
-        .says("[sandbox] is not for a project's file");
+        .says("[sandbox] is not allowed in a project's file");
 }

@@ -138,7 +138,7 @@ impl Home {
         let home = home.parent().unwrap().join("home");
         let mut ward = SandboxProfile::new(rung, Some(&home), &path, &private, &self.show);
         ward.read.push(self.root().join("tools"));
-        ward.bounds = SandboxLimits {
+        ward.limits = SandboxLimits {
             disk_floor_bytes: 0,
             ..SandboxLimits::default()
         };
@@ -146,12 +146,12 @@ impl Home {
             fs::create_dir_all(run.join(dir)).unwrap();
         }
         ward.prepare_home(&run.join("home")).unwrap();
-        let confinement = ward.confine(RunMounts {
-            read: program::needed(program, &path).read,
+        let confinement = ward.sandbox_for(RunMounts {
+            read: program::files_needed_by(program, &path).read,
             write: vec![run.join("home"), run.join("tmp")],
-            shut: Vec::new(),
-            layered: Vec::new(),
-            lent: Vec::new(),
+            read_only: Vec::new(),
+            overlays: Vec::new(),
+            credentials: Vec::new(),
             network: SandboxNetwork::Off,
             metadata: true,
             proof: run.join("proof/proof.json"),

@@ -101,7 +101,7 @@ async fn held_to_hosts(level: SandboxLevel) {
         format!("127.0.0.1:{}", listed.port),
         "named.invalid".to_owned(),
     ];
-    let network = SandboxNetwork::Proxy(ProxyRules::to(
+    let network = SandboxNetwork::Proxy(ProxyRules::for_hosts(
         hosts.iter().map(|host| host.parse().unwrap()),
     ));
     let words = [listed.port, other.port, udp.local_addr().unwrap().port()];
@@ -165,20 +165,20 @@ async fn run(
     let path = "/usr/local/bin:/usr/bin:/bin";
     let mut ward = SandboxProfile::new(level, None, &path.into(), &[at("data")], &[]);
     ward.read.push(at("tools"));
-    let confinement = ward.confine(RunMounts {
+    let confinement = ward.sandbox_for(RunMounts {
         read: vec![at("data/job/work")],
         write: vec![at("data/job/home"), at("data/job/scratch")],
-        shut: Vec::new(),
-        layered: Vec::new(),
-        lent: Vec::new(),
+        read_only: Vec::new(),
+        overlays: Vec::new(),
+        credentials: Vec::new(),
         network,
         metadata: false,
         proof: at("data/job/sandbox/proof.json"),
     });
     let host = ProcessHost {
         data_dir: at("host"),
-        launcher: Some(Launcher::hold(&at("tools/countersign"))),
-        adopts: false,
+        launcher: Some(Launcher::tied_to_us(&at("tools/countersign"))),
+        adopts_orphans: false,
     };
     let script = at("tools/network.py");
     let spec = ProcessSpec {
@@ -194,14 +194,14 @@ async fn run(
         ],
         cwd: at("data/job/work"),
         stdin: Vec::new(),
-        converses: false,
+        keeps_stdin_open: false,
         transcript: at("transcript"),
         limits: ProcessLimits {
             wall: Duration::from_secs(120),
             ..ProcessLimits::default()
         },
-        allotment: None,
-        confinement: Some(confinement),
+        disk_quota: None,
+        sandbox: Some(confinement),
     };
     let mut said = String::new();
     let ended = host

@@ -171,7 +171,8 @@ fn what_is_done_on_a_machine_itself_says_so() {
     ] {
         let words = [&url[..], words].concat();
         let ran = world.call(&words).ends_with(2);
-        ran.says("done on a machine itself").says("--server none");
+        ran.says("works only on the local store")
+            .says("--server none");
     }
     world.call(&["--server", "none", "status"]).ends_with(0);
     let ran = world.call(&["--server", "http://build.example", "status"]);
@@ -214,7 +215,9 @@ fn the_users_own_file_names_the_server_and_is_closed_to_others() {
     let path = away.root().join("home").join(name);
     let mode = |mode: u32| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);
-    away.call(&["status"]).ends_with(2).says("open to others");
+    away.call(&["status"])
+        .ends_with(2)
+        .says("other users can read");
     mode(0o600);
     away.call(&["ticket", "add", "Greet the user by name"])
         .ends_with(0);

@@ -245,7 +245,7 @@ fn a_reviewers_messages_become_its_verdict_when_it_is_complete() {
     assignment(&server, &builder, "build");
     let early = json!({"to": "developer", "type": "approved", "content": "fine"});
     let why = server.tool(&builder, "send_message", &early).unwrap_err();
-    assert!(why.contains("review in hand"), "{why}");
+    assert!(why.contains("needs a review assignment"), "{why}");
     work.commit("greet.sh", "echo \"Hello, $1\"\n");
     server
         .tool(&builder, "complete", &json!({"summary": "built"}))

@@ -259,5 +259,5 @@ fn nobody_listens_where_others_can_reach_without_being_told_that_it_is_safe() {
     call(&[]).ends_with(2).says("--behind-tls");
     call(&["--behind-tls"])
         .ends_with(2)
-        .says("there are no tokens");
+        .says("there is no valid token");
 }

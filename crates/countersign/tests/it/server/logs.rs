@@ -218,7 +218,7 @@ fn a_level_that_is_none_is_a_usage_error_and_a_bad_filter_a_warning() {
         .call(&["ticket", "list"])
         .ends_with(0)
         .says(" WARN ")
-        .says("RUST_LOG was ignored");
+        .says("ignored RUST_LOG");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn what_is_not_for_a_role_or_a_ticket_is_refused_and_written_down() {
     server
         .rest_as(&bound, "POST", "/api/v1/pauses", &pause)
         .is(403);
-    is_on_record(&world, "ada", "speaks of one alone");
+    is_on_record(&world, "ada", "is only for ticket one");
     let verdict = json!({"approved": true});
     let told = server.tool(&builder, "submit_review_result", &verdict);
     assert!(told.unwrap_err().contains("not for the role builder"));
@@ -54,7 +54,7 @@ fn what_is_not_for_a_role_or_a_ticket_is_refused_and_written_down() {
     is_on_record(&world, "nobody", "another origin");
     let evil = [("Host", "evil.example")];
     server.send("GET", "/api/v1/status", &evil, "").is(403);
-    is_on_record(&world, "nobody", "does not answer to that name");
+    is_on_record(&world, "nobody", "does not answer to that host name");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_body_of_25_megabytes_is_refused_with_the_reason() {
     let ticket = json!({"title": large}).to_string();
     let is_told = |reply: Reply| {
         let told = reply.is(413).json();
-        assert_eq!(told["detail"], "the body is larger than 4 MiB");
+        assert_eq!(told["detail"], "the request body is larger than 4 MiB");
     };
     is_told(server.rest_as(&server.token, "POST", "/api/v1/tickets", &ticket));
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",

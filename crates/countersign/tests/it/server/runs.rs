@@ -168,7 +168,7 @@ fn an_agent_speaks_of_its_own_job_while_it_runs_and_reports_through_no_tool() {
         (
             &build,
             "read countersign://tickets/other",
-            "there is no countersign://tickets/other",
+            "no resource countersign://tickets/other",
         ),
         (&review, "get_review_context", "countersign/greet"),
         (

@@ -193,11 +193,11 @@ fn what_is_no_task_is_put_aside_with_the_reason() {
     dir.drop_in("queues/qa/a\nb.json", task("newline").to_string());
     dir.is_put_aside("qa/link.json", "a link");
     dir.is_put_aside("qa/huge.json", "larger than 256 KiB");
-    dir.is_put_aside("qa/list.json", "no object");
+    dir.is_put_aside("qa/list.json", "not an object");
     dir.is_put_aside("qa/path.json", "its id");
-    dir.is_put_aside("nobody/lost.json", "there is no agent");
-    dir.is_put_aside("build/own.json", "there is no agent");
-    dir.is_put_aside("qa/dir.json", "only files");
+    dir.is_put_aside("nobody/lost.json", "unknown agent");
+    dir.is_put_aside("build/own.json", "unknown agent");
+    dir.is_put_aside("qa/dir.json", "only regular files");
     dir.is_put_aside("qa/a_b.json", "its name");
     assert!(Path::new(&secret).exists());
     let mut other = task("twice");
@@ -324,7 +324,7 @@ fn what_was_queued_another_way_is_shown_too() {
     server.rest("POST", "/queue", &bad).is(422);
     let place = dir.root.to_str().unwrap();
     let second = world.call(&["serve", "--listen", "127.0.0.1:0", "--spool", place]);
-    second.ends_with(2).says("another program has the spool");
+    second.ends_with(2).says("another process uses the spool");
 }
 
 #[test]

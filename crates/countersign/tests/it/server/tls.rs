@@ -181,10 +181,10 @@ fn what_cannot_be_used_is_refused_at_the_start_and_the_reason_is_told() {
     let missing = file(&world.root().join("missing.pem"));
     for (cert, key, why) in [
         (&cert, &other_key, "does not belong to the certificate"),
-        (&cert, &open, "is open to everybody"),
+        (&cert, &open, "is readable by everybody"),
         (&cert, &missing, "cannot be read"),
         (&missing, &key, "cannot be read"),
-        (&cert, &cert, "holds no private key"),
+        (&cert, &cert, "contains no private key"),
         (&key, &key, "holds no certificate"),
     ] {
         let words = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", cert];
@@ -204,5 +204,8 @@ fn a_certificate_opens_other_addresses_to_those_with_a_token() {
         &certificate.words(),
     ]
     .concat();
-    world.call(&words).ends_with(2).says("there are no tokens");
+    world
+        .call(&words)
+        .ends_with(2)
+        .says("there is no valid token");
 }

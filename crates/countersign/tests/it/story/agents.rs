@@ -161,7 +161,7 @@ fn a_cli_that_is_too_old_or_not_there_is_refused_before_anything_starts() {
     run(&world, "claude", &crew)
         .ends_with(2)
         .says("builder: Claude Code (2.1.325 (Claude Code)) at")
-        .says("its help has no --json-schema")
+        .says("its help does not list --json-schema")
         .says("update it: npm install -g @anthropic-ai/claude-code");
     run(&world, "cursor", &crew)
         .ends_with(2)
@@ -203,7 +203,7 @@ fn a_project_names_its_own_agents() {
 fn a_cli_that_minds_money_is_told_what_is_left_of_the_budget() {
     let world = world();
     let settings = format!(
-        "{}\n[policy.budget.round]\nusd_micros = 1500000\n",
+        "{}\n[policy.budget.round]\nusd = 1.5\n",
         crate::support::SETTINGS
     );
     world.write("countersign.toml", &settings);
@@ -220,8 +220,8 @@ fn a_cli_that_minds_money_is_told_what_is_left_of_the_budget() {
     world.put_home(".codex/auth.json", "the login");
     run(&world, "claude", "codex").ends_with(0);
     let shown = world.json(&["log", "--transcript", "greet", "--role", "build"]);
-    let recorded = &shown["transcripts"][0]["budget"]["usd_micros"];
-    assert_eq!(recorded, 1_500_000, "{shown}");
+    let recorded = &shown["transcripts"][0]["budget"]["usd"];
+    assert_eq!(recorded, 1.5, "{shown}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn a_review_without_a_ticket_shows_its_notes_and_passes() {
 fn a_change_cannot_change_the_projects_words_to_its_reviewer() {
     let settings = "[checks]\ntest = \"sh test.sh\"\n\
                     [briefs]\nbuilder = \"docs/build.md\"\nreviewer = \"docs/review.md\"\n\
-                    [policy]\nisolation = \"manifest\"\n";
+                    [policy]\nsandbox = \"off\"\n";
     let world = World::with_settings(settings);
     world.write("docs/build.md", "Keep the script short.\n");
     world.write("docs/review.md", "Look for bashisms.\n");
@@ -201,7 +201,7 @@ fn a_file_that_the_base_does_not_have_is_named_before_anything_runs() {
     world
         .call(&["config", "check"])
         .ends_with(2)
-        .says("docs/review.md has 20000 bytes on main; at most 16 KiB are taken");
+        .says("docs/review.md has 20000 bytes on main; the limit is 16 KiB");
     world.write("docs/review.md", "Short.\n");
     world.commit("Less");
     world.call(&["config", "check"]).ends_with(0);

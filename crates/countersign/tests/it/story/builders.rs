@@ -91,9 +91,9 @@ fn what_a_builder_leaves_uncommitted_is_committed_or_refused_as_the_policy_says(
     let world = World::new();
     greet(&world, &crew::smooth()).ends_with(0);
     let strict = World::with_settings(
-        &format!("{SETTINGS}[policy]\nleftovers = \"refuse\"\n").replace(
-            "[policy.limits]\nbackoff_secs = 0\n[policy]\nleftovers = \"refuse\"\n",
-            "[policy]\nleftovers = \"refuse\"\n[policy.limits]\nbackoff_secs = 0\n",
+        &format!("{SETTINGS}[policy]\nuncommitted = \"refuse\"\n").replace(
+            "[policy.limits]\nbackoff_secs = 0\n[policy]\nuncommitted = \"refuse\"\n",
+            "[policy]\nuncommitted = \"refuse\"\n[policy.limits]\nbackoff_secs = 0\n",
         ),
     );
     greet(&strict, &crew::smooth())

@@ -15,7 +15,7 @@ fn under(policy: &str) -> World {
 
 #[test]
 fn a_budget_stops_in_the_middle_of_a_round_and_goes_on_when_it_is_raised() {
-    let world = under("[policy.budget.ticket]\nusd_micros = 50000\n");
+    let world = under("[policy.budget.ticket]\nusd = 0.05\n");
     greet(&world, &two_rounds())
         .ends_with(4)
         .says("the budget is used up (this ticket: $0.10 of $0.05 spent)");
@@ -44,7 +44,7 @@ fn a_budget_stops_in_the_middle_of_a_round_and_goes_on_when_it_is_raised() {
 
 #[test]
 fn what_the_whole_day_has_spent_stops_the_next_ticket() {
-    let world = under("[policy.budget.day]\nusd_micros = 150000\n");
+    let world = under("[policy.budget.day]\nusd = 0.15\n");
     greet(&world, &smooth()).ends_with(0);
     let next = world.put("next.md", "---\nid: next\n---\n# Next\n");
     let agent = world.crew(&built_by(&always(builds("next.sh", GOOD))));
@@ -75,7 +75,7 @@ fn a_linter_in_a_seat_sends_back_what_it_finds() {
     world
         .call(&["ticket", "show", "greet"])
         .ends_with(0)
-        .says("evolution");
+        .says("findings by round");
     world.call(&["insights"]).ends_with(0).says("1 in round 2");
     world.must_be_sound();
 }
@@ -122,7 +122,7 @@ fn checks_run_beside_each_other_and_a_flaky_one_is_told() {
     let world = World::unconfined();
     world.write(
         "countersign.toml",
-        "[policy]\nisolation = \"manifest\"\n[checks]\na = { run = \"test -e seen || { touch seen; exit 1; }\", parallel = true }\nb = { run = \"true\", parallel = true }\nc = \"test ! -e seen\"\n",
+        "[policy]\nsandbox = \"off\"\n[checks]\na = { run = \"test -e seen || { touch seen; exit 1; }\", parallel = true }\nb = { run = \"true\", parallel = true }\nc = \"test ! -e seen\"\n",
     );
     world.commit("checks");
     greet_with(&world, &smooth(), &[])

@@ -76,7 +76,7 @@ fn each_seat_has_its_own_program_and_another_comes_after_some_rounds() {
         &format!(
             "[[policy.reviewers]]\nname = \"early\"\nagent = {0}\nuntil_round = 1\n\
              [[policy.reviewers]]\nname = \"late\"\nagent = {1}\nfrom_round = 2\n\
-             [[policy.reviewers]]\nname = \"security\"\nlens = \"security\"\nagent = {2}\n",
+             [[policy.reviewers]]\nname = \"security\"\nfocus = \"security\"\nagent = {2}\n",
             json!(strict),
             json!(mild),
             json!(quiet)
@@ -131,7 +131,7 @@ fn another_family_is_asked_of_every_seat() {
     says(&world, &families("oak"));
     run(&world, &words)
         .ends_with(4)
-        .says("is of the family oak, as whoever built this");
+        .says("is of the family oak, like the builder");
     says(&world, &families("fir"));
     world
         .call(&["escalation", "resolve", "greet", "continue"])
@@ -155,14 +155,14 @@ fn who_is_out_of_quota_is_replaced_at_once_and_while_the_pause_lasts() {
     says(
         &world,
         &format!(
-            "[policy]\nisolation = \"manifest\"\n[policy.fallback]\nbuild = {}\n",
+            "[policy]\nsandbox = \"off\"\n[policy.fallback]\nbuild = {}\n",
             json!(other)
         ),
     );
     let words = ["--builder", &out, "--reviewer", &judge];
     run(&world, &words)
         .ends_with(0)
-        .says("stands in, and takes over: build");
+        .says("takes over as the fallback: build");
     assert_eq!(world.count("greet", "job_failed"), 1);
     let authors = world.ticket("greet")["authors"].to_string();
     assert!(authors.contains("scripted (builder)"), "{authors}");
@@ -202,7 +202,7 @@ echo '{{"verdict": "approve", "commit": "'$COUNTERSIGN_COMMIT'", "complete": tru
     says(
         &world,
         &format!(
-            "[policy]\nisolation = \"manifest\"\n[policy.fallback]\nreview = {}\n",
+            "[policy]\nsandbox = \"off\"\n[policy.fallback]\nreview = {}\n",
             json!(builder)
         ),
     );
@@ -228,8 +228,8 @@ fn who_is_not_there_is_replaced_before_the_start_and_it_is_said() {
         ),
     );
     let gone = ["--builder", "command:/not/here", "--reviewer", &judge];
-    let ran = run(&world, &gone).ends_with(0).says("stands in");
-    assert!(ran.out.contains("note: nobody stands in: "), "{}", ran.out);
+    let ran = run(&world, &gone).ends_with(0).says("takes over");
+    assert!(ran.out.contains("note: no fallback agent: "), "{}", ran.out);
 }
 
 #[test]

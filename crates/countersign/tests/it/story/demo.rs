@@ -86,7 +86,7 @@ fn demo_lands_on_main_after_one_rework_and_leaves_its_papers() {
             "--verify-log",
         ])
         .ends_with(0)
-        .says("the log gives exactly what is stored");
+        .says("the log matches the store");
     git(&world, &repository, &["fsck", "--strict"]);
     assert!(
         !world.data.exists(),
@@ -111,5 +111,5 @@ fn demo_that_escalates_leaves_main_alone_and_asks() {
 fn demo_refuses_a_directory_that_is_there() {
     let world = World::empty();
     std::fs::create_dir(world.root().join("demo")).unwrap();
-    demo(&world, &[]).0.ends_with(2).says("is there already");
+    demo(&world, &[]).0.ends_with(2).says("already exists");
 }

@@ -78,7 +78,7 @@ fn an_epic_of_two_chains_lands_green_with_one_conflict_and_one_decision() {
     world.call(&settle).ends_with(0);
     run(&world, &["--jobs", "4"])
         .ends_with(4)
-        .says("waits for a person's signature");
+        .says("a person has to sign it");
     world
         .call(&["epic", "show", "GREET"])
         .ends_with(4)
@@ -132,7 +132,7 @@ fn tickets_of_other_systems_are_imported() {
     world
         .call(&["import", &state, &epic])
         .ends_with(0)
-        .says("a is completed there")
+        .says("a is already completed")
         .says("added b (queued)")
         .says("added A2 (pending)");
     world.call(&["import", &epic]).ends_with(0);
@@ -145,7 +145,7 @@ fn tickets_of_other_systems_are_imported() {
 #[test]
 fn a_stacked_ticket_begins_on_what_is_approved_and_lands_after_it() {
     let world =
-        World::with_settings("[policy]\ndependants_start = \"approved\"\nland = \"queue\"\n");
+        World::with_settings("[policy]\nstart_dependents = \"approved\"\nland = \"queue\"\n");
     let text = "id: S\ngate: none\ntickets:\n  - {id: low, title: low}\n  - {id: high, title: high, depends_on: [low]}\n";
     let file = world.put("epic.yaml", text);
     let build = r#"if [ "$COUNTERSIGN_TICKET" = high ]; then cat low.txt > high.txt; else echo deep > low.txt; fi"#;
@@ -200,7 +200,7 @@ fn an_interrupt_stops_an_epic_at_a_safe_point_and_the_second_at_once() {
             signal(running.pid(), Signal::INT);
         }
         let ran = running.wait(DEADLINE).ends_with(130);
-        let told = ["it goes on from here", "go on with the same command"];
+        let told = ["run the epic's file again", "run the same command again"];
         let said = format!("{}{}", ran.out, ran.err);
         assert!(told.iter().any(|words| said.contains(words)), "{said}");
         assert_eq!(super::merges(&world), 0);

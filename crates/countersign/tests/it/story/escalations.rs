@@ -163,7 +163,7 @@ fn reassign_names_somebody_and_only_they_take_it_up() {
     let rounds = || world.ticket("greet")["rounds"].as_array().unwrap().len();
     go_on(&world, &quarrel())
         .ends_with(6)
-        .says("nobody of that name works here")
+        .says("no agent has that name here")
         .says("--reviewer");
     assert_eq!(rounds(), 3);
     let old = world.crew(&quarrel());

@@ -86,7 +86,7 @@ fn nobody_is_asked_again_for_money_that_is_not_there() {
     let settings = fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
     world.write(
         "countersign.toml",
-        &format!("{settings}\n[policy.budget.round]\nusd_micros = 150000\n"),
+        &format!("{settings}\n[policy.budget.round]\nusd = 0.15\n"),
     );
     world.commit("a small budget");
     let script = reviewed_by(&always(counted(&world, answers(old_form()))));
@@ -107,7 +107,7 @@ fn unknown_twice_is_a_fresh_reviewer_and_then_a_person() {
     world
         .call(&["log", "greet"])
         .ends_with(0)
-        .says("neither an approval in form nor a refusal");
+        .says("neither a clear approval nor a refusal");
     assert_eq!(merges(&world), 0);
 }
 

@@ -96,7 +96,7 @@ fn an_agent_whose_hosts_nobody_knows_keeps_the_network_and_the_record_says_so() 
     let record = world.ticket("greet").to_string();
     assert!(record.contains("network on"), "{record}");
     assert!(
-        record.contains("nobody knows the hosts of this agent"),
+        record.contains("the hosts of this agent are unknown"),
         "{record}"
     );
 }

@@ -22,7 +22,7 @@ fn where_namespaces_are_forbidden_the_last_rung_holds_and_is_on_record() {
     let world = World::new();
     call(&world, "namespaces", &["doctor"])
         .ends_with(0)
-        .says("agents run on the rung landlock")
+        .says("agents run at the sandbox level landlock")
         .says("namespaces are forbidden on this machine")
         .says("kernel.unprivileged_userns_clone");
     run(&world, "namespaces").ends_with(0);
@@ -36,14 +36,14 @@ fn on_an_old_kernel_nothing_is_started_unless_the_policy_goes_without() {
         let world = World::new();
         call(&world, lacks, &["doctor"])
             .ends_with(1)
-            .says("agents cannot be confined")
-            .says("the kernel offers Landlock 0, and 6 is needed: Linux 6.12")
+            .says("no sandbox works")
+            .says("the kernel offers Landlock 0, and 6 is needed: use Linux 6.12")
             .says("allow user namespaces, install bubblewrap, or use Linux 6.12 or newer");
         run(&world, lacks)
             .ends_with(1)
-            .says("agents cannot be confined on this machine, so none is started")
+            .says("no sandbox works on this machine, so no agent is started")
             .says("allow user namespaces, install bubblewrap, or use Linux 6.12 or newer")
-            .says("isolation = \"manifest\"");
+            .says("sandbox = \"off\"");
         assert_eq!(world.events("greet"), Vec::<String>::new());
         let without = World::unconfined();
         run(&without, lacks)

@@ -13,7 +13,7 @@ fn capped(scope: &str, cap: &str) -> World {
 
 #[test]
 fn an_estimate_and_what_is_left_are_said_before_every_round() {
-    let world = capped("ticket", "usd_micros = 5000000\ntokens = 9000");
+    let world = capped("ticket", "usd = 5.0\ntokens = 9000");
     let ran = greet(&world, &two_rounds()).ends_with(0);
     let first = "estimate: round 1 unknown (scripted (builder) and scripted (reviewer) never worked here); left: 3 of 3 rounds, $5.00 of $5.00 this ticket, 9000 of 9000 tokens this ticket";
     assert!(ran.out.contains(first), "{}", ran.out);
@@ -33,7 +33,7 @@ fn an_estimate_and_what_is_left_are_said_before_every_round() {
 
 #[test]
 fn a_ticket_shows_what_its_next_round_may_cost() {
-    let world = capped("day", "usd_micros = 1000000");
+    let world = capped("day", "usd = 1.0");
     greet(&world, &quarrel()).ends_with(4);
     let shown = world.json(&["ticket", "show", "greet"]);
     let forecast = &shown["forecast"];
@@ -53,7 +53,7 @@ fn a_ticket_shows_what_its_next_round_may_cost() {
 fn every_cap_stops_in_the_middle_of_a_round_and_goes_on_when_it_is_raised() {
     for scope in ["round", "ticket", "day"] {
         for (cap, flag, more) in [
-            ("usd_micros = 50000", "--usd", "5"),
+            ("usd = 0.05", "--usd", "5"),
             ("tokens = 100", "--tokens", "9000"),
             ("wall_secs = 1", "--wall-secs", "900"),
         ] {

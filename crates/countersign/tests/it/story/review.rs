@@ -280,9 +280,7 @@ fn what_nobody_understands_is_not_clean() {
         &always(vec![serde_json::json!({"result": "hm"})]),
         &always(approves()),
     );
-    review(&world, &mumbles, &[])
-        .ends_with(4)
-        .says("nobody can tell");
+    review(&world, &mumbles, &[]).ends_with(4).says("undecided");
 }
 
 /// A reviewer that fails is tried once more, and then its own failure is told.
@@ -348,7 +346,7 @@ fn half_a_merge_is_no_change() {
     let ran = world.call(&["review", "--worktree", "--linters-only"]);
     expect![[r#"
         exit 2
-        error: a merge waits to be finished in this repository
+        error: a merge is in progress in this repository
           hint: finish it, or `git merge --abort`, or review commits: countersign review BASE..HEAD
     "#]]
     .assert_eq(&ran.complaint(&world));
@@ -362,8 +360,8 @@ fn what_cannot_be_reviewed_says_what_to_do() {
     let world = World::new();
     let empty = world.call(&["review", "--linters-only"]).ends_with(0);
     expect![[r#"
-        nothing to review: main..main changes nothing
-        what is not committed: countersign review --worktree (or --staged)
+        nothing to review: main..main has no changes
+        uncommitted changes: countersign review --worktree (or --staged)
         the last commit: countersign review --commit HEAD
     "#]]
     .assert_eq(&empty.out);

@@ -47,7 +47,7 @@ fn a_ticket_that_was_added_is_run_by_its_id_and_running_it_again_changes_nothing
     world.call(&["ticket", "add", &file]).ends_with(0);
     go_on(&world, &crew::smooth())
         .ends_with(0)
-        .says("greet goes on");
+        .says("greet continues");
     let (main, version) = (
         world.git(&["rev-parse", "main"]),
         world.ticket("greet")["version"].clone(),

@@ -70,5 +70,5 @@ fn a_cache_outside_of_the_checkout_is_refused_before_anything_starts() {
     let build = vec![writes("greet.sh", GOOD)];
     greet(&world, &built_by(&always(build)))
         .ends_with(2)
-        .says("is no cache");
+        .says("is not a valid cache");
 }

@@ -183,7 +183,7 @@ fn a_test_that_the_ticket_names_is_not_deleted_unseen() {
     let world = World::unconfined();
     world.write(
         "countersign.toml",
-        "[checks]\nany = \"true\"\n[policy]\nisolation = \"manifest\"\n",
+        "[checks]\nany = \"true\"\n[policy]\nsandbox = \"off\"\n",
     );
     world.commit("a check that sees nothing");
     let (keep, kept) = keeps_brief(&world);
@@ -246,7 +246,8 @@ fn on_a_rewritten_base_the_builder_puts_its_own_commits_on_the_new_one() {
             "if git merge-base --is-ancestor HEAD~1 main; then :; else git -c user.name=b -c user.email=b@localhost rebase --quiet --onto main HEAD~1; fi",
         );
         let (world, ran) = on_lost_ground(land, vec![rebase, json!({"result": "Done."})]);
-        ran.ends_with(0).says("the base it stands on is gone");
+        ran.ends_with(0)
+            .says("the base branch no longer has the commits it is based on");
         assert_eq!(on(&world, "main", "greet.sh"), GOOD.trim_end());
     }
 }
@@ -281,7 +282,7 @@ fn a_change_that_lowers_the_coverage_goes_back_with_the_figure() {
         .says("checks: cover red");
     let shown = world.json(&["escalation", "show", "greet"]).to_string();
     assert!(
-        shown.contains("70.00 % is less than the 80.00 % asked for"),
+        shown.contains("70.00 % is less than the required 80.00 %"),
         "{shown}"
     );
     assert_eq!(merges(&world), 0);

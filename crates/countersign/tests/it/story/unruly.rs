@@ -65,8 +65,8 @@ fn a_builder_that_deletes_the_repository_ends_with_a_person_where_nothing_confin
     let world = World::unconfined();
     greet(&world, &after(&format!("rm -rf {COMMON_DIR}")))
         .ends_with(4)
-        .says("deleted the repository's git directory")
-        .says("put it back from a clone or a backup, and run with `isolation = \"enforced\"`");
+        .says("deleted the git directory")
+        .says("restore it from a clone or a backup, and run with `sandbox = \"enforced\"`");
 
     let world = World::unconfined();
     greet(&world, &after(&format!("rm -rf {COMMON_DIR}/objects/??")))
@@ -80,7 +80,7 @@ fn a_builder_that_leaves_very_many_files_is_ended_and_they_are_thrown_away() {
     let flood = after("mkdir many; for n in $(seq 500); do : > many/$n; done");
     greet(&world, &flood)
         .ends_with(4)
-        .says("files on the disk; what it left was thrown away")
+        .says("files on the disk; its files were removed")
         .says("raise disk_bytes_max or disk_files_max in [policy.limits]");
     assert_eq!(world.count("greet", "job_failed"), 1, "not paid for again");
     assert!(!world.data.join("tickets/greet/worktree/many").exists());
@@ -151,7 +151,7 @@ fn commits_in_a_crowd_of_names_are_not_taken() {
     let crowd = "for n in $(seq 110); do GIT_AUTHOR_NAME=a$n GIT_COMMITTER_NAME=c$n git commit -q --allow-empty -m $n; done";
     greet(&world, &after(crowd))
         .ends_with(4)
-        .says("different names, and 200 is the most");
+        .says("different names, more than the limit of 200");
     assert_eq!(merges(&world), 0);
 }
 
@@ -174,14 +174,14 @@ fn capped(cap: &str) -> World {
 
 #[test]
 fn an_agent_is_stopped_at_what_is_left_of_the_budget() {
-    let world = capped("usd_micros = 1000000");
+    let world = capped("usd = 1.0");
     let dear = vec![
         json!({"usage": {"usd": 5.0}}),
         json!({"run": {"command": "exec sleep 3600"}}),
     ];
     greet(&world, &built_by(&always(dear)))
         .ends_with(4)
-        .says("stopped at what was left for it: $5.00 of $1.00 spent");
+        .says("stopped at the limit of its remaining budget: $5.00 of $1.00 spent");
     let ticket = world.ticket("greet");
     assert_eq!(ticket["spent"]["ticket"]["usd_micros"], 5_000_000);
     let run = world.json(&["log", "--transcript", "greet"]);
@@ -198,7 +198,7 @@ fn an_agent_is_stopped_at_what_is_left_of_the_budget() {
 /// Most tell their price with their last word, and what is done is done.
 #[test]
 fn work_that_is_done_when_its_price_is_told_is_not_thrown_away() {
-    let world = capped("usd_micros = 1000000");
+    let world = capped("usd = 1.0");
     let steps = vec![
         writes("greet.sh", GOOD),
         json!({"result": {"summary": "Done."}}),

@@ -34,8 +34,9 @@ fn may_stand_on(krate: &str) -> Option<&'static [&'static str]> {
 /// The crates that decide or understand and cannot act, so a library of theirs must be unable to
 /// act as well: no runtime, no files, no clock, no randomness.
 const PURE: [&str; 2] = ["findings", "flow"];
-const PURE_LIBRARIES: [&str; 6] = [
+const PURE_LIBRARIES: [&str; 7] = [
     "regex",
+    "schemars",
     "serde",
     "serde_json",
     "sha2",

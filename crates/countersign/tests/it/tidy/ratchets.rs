@@ -146,7 +146,8 @@ fn planted_names_and_openings_are_counted() {
     let openings = pronoun_openings(&tree);
     let planted = "/// What it is.\n/// Who has it.\nfn f() {}\n/// Of one.\nfn g() {}\n// Who\n/// A test.\nfn h() {}\n";
     let more = pronoun_openings(&tree.with("crates/store/src/planted.rs", planted));
-    assert_eq!(more["store"], openings["store"] + 2);
+    let in_store = |counts: &BTreeMap<String, usize>| counts.get("store").copied().unwrap_or(0);
+    assert_eq!(in_store(&more), in_store(&openings) + 2);
     // The list may not rise, and may not be stale.
     let (rose, fell) = compared(&parse("A 2\nB 3\n"), &parse("A 3\nB 2\n"));
     assert_eq!((rose.len(), fell.len()), (1, 1));

@@ -163,7 +163,7 @@ fn a_remote_that_wants_a_password_is_left_and_nobody_is_asked() {
     assert!(said_of_it.contains("certificate"), "{said_of_it}");
     let east = east.with("GIT_SSL_CAINFO", certificate.file.display());
     let _worker = east.worker(&[]);
-    assert!(reached(PROMPT, || said(&world).contains("git asks nobody here")));
+    assert!(reached(PROMPT, || said(&world).contains("git cannot prompt here")));
     assert_eq!(world.stage("greet"), "queued");
 }
 
@@ -204,7 +204,8 @@ fn over_ssh_who_is_not_let_in_hears_so() {
     let server = only_abroad(&world, &format!("git@build.example:{shared}"));
     let east = Machine::new(&world, &server, "east").with("GIT_SSH_COMMAND", ssh);
     let _worker = east.worker(&[]);
-    assert!(reached(PROMPT, || said(&world).contains("a key where ssh finds it")));
+    assert!(reached(PROMPT, || said(&world)
+        .contains("provide a key that ssh finds")));
     // The machine's own ssh, and nobody who listens.
     let west = Machine::new(&world, &server, "west");
     let repository = world.repository.join(".git").display().to_string();

@@ -56,7 +56,7 @@ fn a_ticket_goes_through_its_rounds_on_a_machine_that_reaches_only_the_server() 
     assert_eq!(world.count_of("refused"), 0);
     signal(worker.pid(), Signal::TERM);
     let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
-    ran.says("east-1: at work on build, check, review, verify, merge");
+    ran.says("east-1: working on build, check, review, verify, merge");
     world.must_be_sound();
 }
 
@@ -205,7 +205,7 @@ fn a_worker_that_is_not_let_in_says_so_and_ends() {
     ran.ends_with(6).says("not known");
     east.token = server.token("bea", "builder", &[]);
     let ran = east.worker(&[]).wait(Duration::from_secs(30));
-    ran.ends_with(6).says("the role builder is no worker");
+    ran.ends_with(6).says("the role builder cannot be a worker");
     let refused = |words: &[&str]| east.worker(words).wait(Duration::from_secs(30));
     let ran = refused(&["--database", "/nowhere/x.db"]);
     ran.ends_with(2).says("--server none");
@@ -214,7 +214,7 @@ fn a_worker_that_is_not_let_in_says_so_and_ends() {
         ..Machine::new(&world, &server, "west")
     };
     let ran = nowhere.worker(&[]).wait(Duration::from_secs(30));
-    ran.ends_with(7).says("that --server names it");
+    ran.ends_with(7).says("that --server has its address");
     let data = world.data.display().to_string();
     let token = format!("COUNTERSIGN_TOKEN={}", server.token);
     let words = ["--server", &server.url, "worker"];
@@ -231,7 +231,7 @@ fn is_seen(server: &Server<'_>) -> bool {
 fn an_agent_on_such_a_machine_is_told_of_the_server_and_may_speak_of_its_job() {
     let settings = SETTINGS.replace(
         "[policy.limits]",
-        "[policy]\nisolation = \"manifest\"\n\n[policy.limits]",
+        "[policy]\nsandbox = \"off\"\n\n[policy.limits]",
     );
     let world = World::with_settings(&settings);
     let file = world.root().join("told").display().to_string();

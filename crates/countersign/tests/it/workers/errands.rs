@@ -21,8 +21,7 @@ fn machine<'a>(world: &'a World, server: &'a Server<'_>) -> Machine<'a> {
     let east = Machine::new(world, server, "east");
     let config = world.root().join("east-home/.config/countersign");
     fs::create_dir_all(&config).unwrap();
-    let own =
-        "[policy]\nisolation = \"manifest\"\n\n[policy.limits]\nbackoff_secs = 0\nlease_secs = 3\n";
+    let own = "[policy]\nsandbox = \"off\"\n\n[policy.limits]\nbackoff_secs = 0\nlease_secs = 3\n";
     fs::write(config.join("config.toml"), own).unwrap();
     east
 }

@@ -24,7 +24,7 @@ fn a_worker_sees_a_ticket_through_its_rounds() {
     until_stage(&world, "greet", "done");
     signal(worker.pid(), Signal::TERM);
     let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
-    ran.says("qa-1, qa-2: at work on build, check, review, verify, merge");
+    ran.says("qa-1, qa-2: working on build, check, review, verify, merge");
     assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 3);
     world.must_be_sound();
 }
@@ -168,7 +168,7 @@ fn no_more_jobs_of_a_provider_run_than_the_fleet_may_have() {
     world
         .call(&["queue", "limit", "scripted"])
         .ends_with(0)
-        .says("no provider is limited");
+        .says("no provider has a limit");
     world.call(&["queue", "limit", " "]).ends_with(2);
 }
 

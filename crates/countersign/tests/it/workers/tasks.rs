@@ -15,7 +15,7 @@ use crate::support::{Running, World, reached, until};
 const A_WHILE: Duration = Duration::from_secs(3);
 
 /// What holds for a task that belongs to no repository.
-const OWN: &str = "[policy]\nisolation = \"manifest\"\n[policy.limits]\nbackoff_secs = 0\n";
+const OWN: &str = "[policy]\nsandbox = \"off\"\n[policy.limits]\nbackoff_secs = 0\n";
 
 fn world() -> World {
     let world = World::with_settings(PLAIN);
@@ -93,7 +93,7 @@ fn a_task_is_done_in_its_repository_on_a_branch_of_its_own() {
     );
     signal(worker.pid(), Signal::TERM);
     let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
-    ran.says("engineer-1, engineer-2: at work on engineer");
+    ran.says("engineer-1, engineer-2: working on engineer");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_task_that_waits_is_cancelled_and_never_begun() {
     world
         .call(&["queue", "cancel", &other])
         .ends_with(6)
-        .says("it has ended before: completed");
+        .says("it has already ended: completed");
     world
         .call(&["queue", "cancel", "nobody"])
         .ends_with(2)
@@ -343,7 +343,7 @@ fn the_result_of_a_cancelled_task_is_refused() {
 
 #[test]
 fn what_tasks_cost_counts_for_the_day_and_none_is_begun_past_its_cap() {
-    let day = "[policy.budget.day]\nusd_micros = 150000\n";
+    let day = "[policy.budget.day]\nusd = 0.15\n";
     let world = World::with_settings(&format!("{PLAIN}\n{day}"));
     let crew = world.crew(&built_by(&always(builds("file.txt", "text\n"))));
     let server = Server::start(&world);

@@ -1,5 +1,5 @@
-//! The conversation as a state machine: introduce ourselves, open a session, give the brief, answer
-//! what is asked, and end when the turn does.
+//! The conversation as a state machine: initialize, open a session, send the brief, answer
+//! requests, and finish when the turn ends.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::{AcpPermissions, update};
 use crate::agent::stream_json::{list, number, text};
-use crate::agent::{AgentEvent, AgentUsage, Dialogue, DialogueReply, trouble};
+use crate::agent::{AgentEvent, AgentUsage, Dialogue, DialogueReply, error_class};
 use crate::process::LineReaction;
 
-/// The protocol's own word for "log in first".
+/// The protocol's error code for a missing login.
 const AUTHENTICATION_REQUIRED: i64 = -32_000;
 const METHOD_NOT_FOUND: i64 = -32_601;
 
-/// What we have asked and wait for; its number is the request's id.
+/// Our pending request; its number is the request's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcpRequest {
     Introduction = 1,
@@ -26,18 +26,18 @@ pub struct AcpConversation {
     dir: PathBuf,
     brief: String,
     rights: AcpPermissions,
-    /// Our own tools, for those who take a server over HTTP.
+    /// Our MCP server, for agents that support servers over HTTP.
     server: Option<Value>,
     asked: AcpRequest,
     session: String,
-    /// It tells the sum so far each time; the last one counts.
+    /// Usage so far. Every update has the total, so the last one counts.
     spent: AgentUsage,
 }
 
 impl Dialogue for AcpConversation {
-    fn open(&mut self) -> Vec<u8> {
+    fn first_input(&mut self) -> Vec<u8> {
         let nothing = json!({"readTextFile": false, "writeTextFile": false});
-        self.ask(
+        self.send_request(
             AcpRequest::Introduction,
             "initialize",
             json!({
@@ -48,16 +48,16 @@ impl Dialogue for AcpConversation {
         )
     }
 
-    fn hear(&mut self, line: &str) -> DialogueReply {
+    fn on_line(&mut self, line: &str) -> DialogueReply {
         let message = serde_json::from_str::<Value>(line).ok();
         let Some(message) = message.filter(|message| message.get("jsonrpc").is_some()) else {
             return DialogueReply::default();
         };
         match (message["method"].as_str(), message.get("id")) {
-            (Some(method), Some(id)) => self.answer(method, id, &message["params"]),
-            (Some("session/update"), None) => self.told(&message["params"]["update"]),
-            (Some(_), None) => heeded(Vec::new(), Vec::new()),
-            (None, _) => self.answered(&message),
+            (Some(method), Some(id)) => self.answer_request(method, id, &message["params"]),
+            (Some("session/update"), None) => self.on_notification(&message["params"]["update"]),
+            (Some(_), None) => reply(Vec::new(), Vec::new()),
+            (None, _) => self.on_response(&message),
         }
     }
 }
@@ -75,25 +75,28 @@ impl AcpConversation {
         }
     }
 
-    fn ask(&mut self, asked: AcpRequest, method: &str, params: Value) -> Vec<u8> {
-        self.asked = asked;
-        line(&json!({"jsonrpc": "2.0", "id": asked as u64, "method": method, "params": params}))
+    fn send_request(&mut self, request: AcpRequest, method: &str, params: Value) -> Vec<u8> {
+        self.asked = request;
+        json_line(
+            &json!({"jsonrpc": "2.0", "id": request as u64, "method": method, "params": params}),
+        )
     }
 
-    /// The agent wants something of us. Files and terminals are its own matter.
-    fn answer(&mut self, method: &str, id: &Value, params: &Value) -> DialogueReply {
+    /// Answers a request of the agent. Only permission requests are supported; files and terminals
+    /// are not.
+    fn answer_request(&mut self, method: &str, id: &Value, params: &Value) -> DialogueReply {
         if method != "session/request_permission" {
             let error = json!({"code": METHOD_NOT_FOUND, "message": "not offered"});
             let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
-            return heeded(line(&refusal), Vec::new());
+            return reply(json_line(&refusal), Vec::new());
         }
         let allowed = self.allows(&params["toolCall"]);
-        let wanted = if allowed {
+        let kinds = if allowed {
             ["allow_once", "allow_always"]
         } else {
             ["reject_once", "reject_always"]
         };
-        let option = wanted
+        let option = kinds
             .iter()
             .find_map(|kind| list(params, "/options").find(|option| option["kind"] == **kind));
         let outcome = match option {
@@ -105,10 +108,10 @@ impl AcpConversation {
         };
         let events = if allowed { Vec::new() } else { vec![denied] };
         let result = json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}});
-        heeded(line(&result), events)
+        reply(json_line(&result), events)
     }
 
-    /// What does not say what it is may be anything, so it counts as a command.
+    /// Returns whether a tool call is allowed. A call without a known kind counts as a command.
     fn allows(&self, call: &Value) -> bool {
         match call["kind"].as_str() {
             Some("read" | "search" | "think" | "fetch") => true,
@@ -117,8 +120,8 @@ impl AcpConversation {
         }
     }
 
-    fn told(&mut self, told: &Value) -> DialogueReply {
-        let mut events = update::events(told);
+    fn on_notification(&mut self, update: &Value) -> DialogueReply {
+        let mut events = update::events(update);
         events.retain(|event| match event {
             AgentEvent::Spent { usage, .. } => {
                 self.spent = *usage;
@@ -126,38 +129,38 @@ impl AcpConversation {
             }
             _ => true,
         });
-        heeded(Vec::new(), events)
+        reply(Vec::new(), events)
     }
 
-    /// What we asked for has come.
-    fn answered(&mut self, message: &Value) -> DialogueReply {
+    /// Handles the response to our request.
+    fn on_response(&mut self, message: &Value) -> DialogueReply {
         if message["id"].as_u64() != Some(self.asked as u64) {
-            return heeded(Vec::new(), Vec::new());
+            return reply(Vec::new(), Vec::new());
         }
         if let Some(error) = message.get("error") {
-            return over(vec![refused(error)]);
+            return final_reply(vec![error_event(error)]);
         }
         let result = &message["result"];
         match self.asked {
-            AcpRequest::Introduction => self.settle(result),
-            AcpRequest::Session => self.begin(result),
-            AcpRequest::Work => self.end(result),
+            AcpRequest::Introduction => self.open_session(result),
+            AcpRequest::Session => self.send_brief(result),
+            AcpRequest::Work => self.finish_turn(result),
         }
     }
 
-    fn settle(&mut self, introduced: &Value) -> DialogueReply {
-        let http = &introduced["agentCapabilities"]["mcpCapabilities"]["http"];
+    fn open_session(&mut self, response: &Value) -> DialogueReply {
+        let http = &response["agentCapabilities"]["mcpCapabilities"]["http"];
         let (servers, refused) = match self.server.take() {
             Some(server) if *http == true => (json!([server]), None),
-            Some(_) => (json!([]), Some(no_http())),
+            Some(_) => (json!([]), Some(http_not_supported())),
             None => (json!([]), None),
         };
         let params = json!({"cwd": self.dir, "mcpServers": servers});
-        let asked = self.ask(AcpRequest::Session, "session/new", params);
-        heeded(asked, refused.into_iter().collect())
+        let request = self.send_request(AcpRequest::Session, "session/new", params);
+        reply(request, refused.into_iter().collect())
     }
 
-    fn begin(&mut self, result: &Value) -> DialogueReply {
+    fn send_brief(&mut self, result: &Value) -> DialogueReply {
         self.session = text(result, "/sessionId").unwrap_or_default();
         let prompt = json!([{"type": "text", "text": self.brief}]);
         let params = json!({"sessionId": self.session, "prompt": prompt});
@@ -166,56 +169,53 @@ impl AcpConversation {
         });
         let started = AgentEvent::Started {
             session: Some(self.session.clone()),
-            model: model(result),
+            model: session_model(result),
         };
-        let mut begun = heeded(
-            self.ask(AcpRequest::Work, "session/prompt", params),
+        let mut reply = reply(
+            self.send_request(AcpRequest::Work, "session/prompt", params),
             vec![started],
         );
-        begun.reaction.farewell = Some(line(&cancel));
-        begun
+        reply.reaction.farewell = Some(json_line(&cancel));
+        reply
     }
 
-    fn end(&self, result: &Value) -> DialogueReply {
+    fn finish_turn(&self, result: &Value) -> DialogueReply {
         let count = |name: &str| number(result, &format!("/usage/{name}"));
-        let told = AgentUsage {
+        let reported = AgentUsage {
             usd_micros: None,
             tokens_in: count("inputTokens"),
             tokens_out: count("outputTokens"),
             tokens_cached: count("cachedReadTokens"),
         };
-        let usage = told.or(self.spent);
+        let usage = reported.fill_missing(self.spent);
         let mut events = vec![AgentEvent::Spent { usage, model: None }];
         match result["stopReason"].as_str() {
             Some("end_turn") => {}
             other => events.push(AgentEvent::Failed {
-                message: format!(
-                    "the agent stopped: {}",
-                    other.unwrap_or("it does not say why")
-                ),
+                message: format!("the agent stopped: {}", other.unwrap_or("no reason given")),
             }),
         }
-        over(events)
+        final_reply(events)
     }
 }
 
-fn no_http() -> AgentEvent {
-    AgentEvent::Unconnected {
-        why: "the agent takes no MCP server over HTTP".to_owned(),
+fn http_not_supported() -> AgentEvent {
+    AgentEvent::McpUnavailable {
+        why: "the agent does not support MCP servers over HTTP".to_owned(),
     }
 }
 
-/// Agents tell it in one of two places.
-fn model(result: &Value) -> Option<String> {
-    let told = text(result, "/models/currentModelId");
-    told.or_else(|| {
+/// Returns the model, which agents report in one of two places.
+fn session_model(result: &Value) -> Option<String> {
+    let current = text(result, "/models/currentModelId");
+    current.or_else(|| {
         let mut options = list(result, "/configOptions");
         let option = options.find(|option| option["id"] == "model")?;
         text(option, "/currentValue")
     })
 }
 
-fn refused(error: &Value) -> AgentEvent {
+fn error_event(error: &Value) -> AgentEvent {
     let message = text(error, "/message").unwrap_or_default();
     let detail = error.get("data").filter(|data| !data.is_null());
     let message = match detail {
@@ -224,17 +224,17 @@ fn refused(error: &Value) -> AgentEvent {
         None => message,
     };
     if error["code"].as_i64() == Some(AUTHENTICATION_REQUIRED) {
-        AgentEvent::Barred { message }
+        AgentEvent::ActionRequired { message }
     } else {
-        trouble::of(&message)
+        error_class::classify_error(&message)
     }
 }
 
-fn line(message: &Value) -> Vec<u8> {
+fn json_line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
-fn heeded(say: Vec<u8>, events: Vec<AgentEvent>) -> DialogueReply {
+fn reply(say: Vec<u8>, events: Vec<AgentEvent>) -> DialogueReply {
     DialogueReply {
         reaction: LineReaction {
             say,
@@ -244,8 +244,8 @@ fn heeded(say: Vec<u8>, events: Vec<AgentEvent>) -> DialogueReply {
     }
 }
 
-fn over(events: Vec<AgentEvent>) -> DialogueReply {
-    let mut last = heeded(Vec::new(), events);
+fn final_reply(events: Vec<AgentEvent>) -> DialogueReply {
+    let mut last = reply(Vec::new(), events);
     last.reaction.over = true;
     last
 }

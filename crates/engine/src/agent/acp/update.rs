@@ -1,17 +1,17 @@
-//! What an agent tells while it works: `session/update`.
+//! Parses `session/update`, the agent's progress messages.
 
 use serde_json::Value;
 
-use crate::agent::event::micros;
-use crate::agent::stream_json::{text, used};
+use crate::agent::event::usd_to_micros;
+use crate::agent::stream_json::{text, tool_event};
 use crate::agent::{AgentEvent, AgentUsage};
 
 pub(super) fn events(update: &Value) -> Vec<AgentEvent> {
     let event = match update["sessionUpdate"].as_str() {
         Some("agent_message_chunk") => {
-            text(update, "/content/text").map(|text| AgentEvent::Wrote { text })
+            text(update, "/content/text").map(|text| AgentEvent::SaidPart { text })
         }
-        Some("tool_call") => Some(used(name(update), detail(update))),
+        Some("tool_call") => Some(tool_event(name(update), detail(update))),
         Some("usage_update") => cost(update),
         _ => None,
     };
@@ -34,9 +34,9 @@ fn cost(update: &Value) -> Option<AgentEvent> {
     let dollars = update.pointer("/cost/amount")?.as_f64();
     let in_dollars = update.pointer("/cost/currency").and_then(Value::as_str) == Some("USD");
     let usage = AgentUsage {
-        usd_micros: dollars.filter(|_| in_dollars).and_then(micros),
+        usd_micros: dollars.filter(|_| in_dollars).and_then(usd_to_micros),
         ..AgentUsage::default()
     };
-    // It tells the sum so far each time; the last one is added when the turn is over.
+    // Every update has the total so far; the conversation adds the last one at the end of the turn.
     Some(AgentEvent::Spent { usage, model: None })
 }

@@ -1,4 +1,4 @@
-//! Plays a script in the agent's place: what runs behind the hidden verb `play`.
+//! Plays a script in place of an agent: the implementation of the hidden verb `play`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,29 +10,29 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::script::{Error, Script, ScriptStep};
-use crate::process::{CommandOutput, ShortCommand, find_program, output};
+use crate::process::{CommandOutput, ShortCommand, find_program, run_short_command};
 
 const COMMAND_WALL: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT_MAX: usize = 1 << 20;
 
-/// Plays the steps for the role, round and slot that the environment names, in
-/// `dir`; gives the exit code to end with.
-pub async fn play(
+/// Plays the steps for the role, round and slot of the environment in `dir`, and returns the exit
+/// code.
+pub async fn play_script(
     script: &Path,
     env: &BTreeMap<String, String>,
     dir: &Path,
     out: &mut (dyn Write + Send),
 ) -> Result<u8, Error> {
     let script = Script::read(script)?;
-    // A judge starts beside the change; its script is about the change.
+    // A reviewer or verifier starts outside of the change; its script works in the change.
     let change = env.get("COUNTERSIGN_CHANGE").map(Path::new);
     let dir = change.filter(|change| change.is_dir()).unwrap_or(dir);
-    let played = ScriptPlayer { env, dir };
+    let player = ScriptPlayer { env, dir };
     let (role, round) = (
-        played.fact("COUNTERSIGN_ROLE")?,
-        played.number("COUNTERSIGN_ROUND")?,
+        player.variable("COUNTERSIGN_ROLE")?,
+        player.number("COUNTERSIGN_ROUND")?,
     );
-    let slot = played.number("COUNTERSIGN_SLOT").unwrap_or(1);
+    let slot = player.number("COUNTERSIGN_SLOT").unwrap_or(1);
     let question = env
         .get("COUNTERSIGN_QUESTION")
         .map_or("work", String::as_str);
@@ -46,19 +46,19 @@ pub async fn play(
         if let ScriptStep::Exit(code) = step {
             return Ok(*code);
         }
-        played
+        player
             .perform(step, out)
             .await
             .map_err(|reason| Error::Step {
                 number: index + 1,
-                step: name(step).to_owned(),
+                step: step_name(step).to_owned(),
                 reason,
             })?;
     }
     Ok(0)
 }
 
-fn name(step: &ScriptStep) -> &'static str {
+fn step_name(step: &ScriptStep) -> &'static str {
     match step {
         ScriptStep::Write { .. } => "write",
         ScriptStep::Replace { .. } => "replace",
@@ -79,7 +79,7 @@ struct ScriptPlayer<'a> {
 }
 
 impl ScriptPlayer<'_> {
-    fn fact(&self, name: &'static str) -> Result<&str, Error> {
+    fn variable(&self, name: &'static str) -> Result<&str, Error> {
         self.env
             .get(name)
             .map(String::as_str)
@@ -87,7 +87,7 @@ impl ScriptPlayer<'_> {
     }
 
     fn number(&self, name: &'static str) -> Result<u32, Error> {
-        self.fact(name)?
+        self.variable(name)?
             .parse()
             .map_err(|_| Error::NoContract(name))
     }
@@ -97,16 +97,16 @@ impl ScriptPlayer<'_> {
             ScriptStep::Write { path, text } => self.write(path, text),
             ScriptStep::Replace { path, find, with } => self.replace(path, find, with),
             ScriptStep::Delete { path } => {
-                let path = self.inside(path)?;
+                let path = self.resolve_path(path)?;
                 fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))
             }
             ScriptStep::Run { command, may_fail } => {
-                let said = self.call("sh", &["-c", command]).await?;
-                print(out, String::from_utf8_lossy(&said.stdout).trim_end())?;
-                if said.exit.success() || *may_fail {
+                let output = self.run_command("sh", &["-c", command]).await?;
+                print(out, String::from_utf8_lossy(&output.stdout).trim_end())?;
+                if output.exit.success() || *may_fail {
                     Ok(())
                 } else {
-                    Err(complaint(&said))
+                    Err(complaint(&output))
                 }
             }
             ScriptStep::Say(text) => print(out, text),
@@ -122,14 +122,14 @@ impl ScriptPlayer<'_> {
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), String> {
-        let path = self.inside(path)?;
+        let path = self.resolve_path(path)?;
         let parent = path.parent().unwrap_or(self.dir);
-        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, text));
-        written.map_err(|error| format!("{}: {error}", path.display()))
+        let result = fs::create_dir_all(parent).and_then(|()| fs::write(&path, text));
+        result.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     fn replace(&self, path: &Path, find: &str, with: &str) -> Result<(), String> {
-        let full = self.inside(path)?;
+        let full = self.resolve_path(path)?;
         let text =
             fs::read_to_string(&full).map_err(|error| format!("{}: {error}", path.display()))?;
         if text.contains(find) {
@@ -151,7 +151,7 @@ impl ScriptPlayer<'_> {
             "-c",
             "user.email=scripted@localhost",
         ];
-        let git = |args: &'static [&'static str]| self.call("git", args);
+        let git = |args: &'static [&'static str]| self.run_command("git", args);
         let added = git(&["add", "--all"]).await?;
         if !added.exit.success() {
             return Err(complaint(&added));
@@ -163,7 +163,7 @@ impl ScriptPlayer<'_> {
             .into_iter()
             .chain(["commit", "--quiet", "--message", message])
             .collect();
-        let committed = self.call("git", &args).await?;
+        let committed = self.run_command("git", &args).await?;
         if committed.exit.success() {
             Ok(())
         } else {
@@ -184,8 +184,8 @@ impl ScriptPlayer<'_> {
         fs::write(file, text).map_err(|error| format!("{file}: {error}"))
     }
 
-    /// Scripts work in their directory; what means to leave it says `run`.
-    fn inside(&self, path: &Path) -> Result<PathBuf, String> {
+    /// Returns a path below the directory. To write elsewhere, a script uses `run`.
+    fn resolve_path(&self, path: &Path) -> Result<PathBuf, String> {
         let plain = path
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
@@ -198,7 +198,7 @@ impl ScriptPlayer<'_> {
         ))
     }
 
-    async fn call(&self, program: &str, args: &[&str]) -> Result<CommandOutput, String> {
+    async fn run_command(&self, program: &str, args: &[&str]) -> Result<CommandOutput, String> {
         let path = self.env.get("PATH").map(String::as_str).unwrap_or_default();
         let program = find_program(program.as_ref(), path.as_ref(), self.dir);
         let call = ShortCommand {
@@ -216,11 +216,13 @@ impl ScriptPlayer<'_> {
             stdout_file: None,
             launcher: None,
         };
-        output(&call).await.map_err(|error| error.to_string())
+        run_short_command(&call)
+            .await
+            .map_err(|error| error.to_string())
     }
 }
 
-/// The value with the commit under review wherever the script says `$COMMIT`.
+/// Replaces `$COMMIT` in the value with the commit under review.
 fn with_commit(value: &Value, commit: Option<&str>) -> Value {
     match (value, commit) {
         (Value::String(text), Some(commit)) if text == "$COMMIT" => commit.into(),
@@ -233,20 +235,20 @@ fn with_commit(value: &Value, commit: Option<&str>) -> Value {
     }
 }
 
-fn complaint(said: &CommandOutput) -> String {
+fn complaint(output: &CommandOutput) -> String {
     format!(
         "{}: {}",
-        said.exit,
-        String::from_utf8_lossy(&said.stderr).trim()
+        output.exit,
+        String::from_utf8_lossy(&output.stderr).trim()
     )
 }
 
 fn print(out: &mut (dyn Write + Send), text: &str) -> Result<(), String> {
-    let printed = writeln!(out, "{text}").and_then(|()| out.flush());
-    printed.map_err(|error| format!("stdout: {error}"))
+    let result = writeln!(out, "{text}").and_then(|()| out.flush());
+    result.map_err(|error| format!("stdout: {error}"))
 }
 
-/// The contract's line for what was spent.
+/// Returns the contract's usage line.
 fn usage_line(value: &Value) -> Result<String, String> {
     let mut line = json!({ "event": "usage" });
     let (Some(line_fields), Some(fields)) = (line.as_object_mut(), value.as_object()) else {

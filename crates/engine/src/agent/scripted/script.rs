@@ -1,4 +1,4 @@
-//! What a script says: per role, and there per round, a list of steps.
+//! The format of a script: a list of steps per role and round.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ pub enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("the script {} is not one: {reason}; docs/agents.md shows the form", path.display())]
+    #[error("the script {} is not valid: {reason}; see docs/agents.md for the format", path.display())]
     Form { path: PathBuf, reason: String },
-    #[error("{0} is not set: a script is played by Countersign, not by hand")]
+    #[error("{0} is not set: Countersign plays scripts; `play` cannot be run by hand")]
     NoContract(&'static str),
     #[error("the script has nothing for the role {role} in round {round}, slot {slot}")]
     NothingToPlay { role: String, round: u32, slot: u32 },
@@ -33,20 +33,21 @@ pub struct Script {
     version: u32,
     build: Option<RoleScript>,
     review: Option<RoleScript>,
-    /// What a reviewer plays that is asked for its answer in form; the same review where not given.
+    /// Steps of a reviewer that is asked for its answer in the contract's form; without them,
+    /// `review`.
     review_form: Option<RoleScript>,
-    /// What a reviewer plays that is asked whether it countersigns; the same review where not given.
+    /// Steps of a reviewer that is asked whether it countersigns; without them, `review`.
     review_countersign: Option<RoleScript>,
     verify: Option<RoleScript>,
 }
 
-/// What one role does: the same always, or round by round, or slot by slot.
+/// Steps of one role: always the same, or per round, or per slot.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RoleScript {
     always: Option<Vec<ScriptStep>>,
     rounds: Option<Vec<Vec<ScriptStep>>>,
-    /// Whether the last round's steps are played in the rounds after it too.
+    /// Whether later rounds repeat the last round's steps.
     #[serde(default = "yes")]
     repeat_last: bool,
     slots: Option<Vec<RoleScript>>,
@@ -56,7 +57,7 @@ fn yes() -> bool {
     true
 }
 
-/// One thing that the agent does.
+/// One step of a script.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum ScriptStep {
@@ -64,7 +65,7 @@ pub(super) enum ScriptStep {
         path: PathBuf,
         text: String,
     },
-    /// Fine as well where the text has been replaced already.
+    /// Replaces a text once. It succeeds too if the text was already replaced.
     Replace {
         path: PathBuf,
         find: String,
@@ -73,23 +74,23 @@ pub(super) enum ScriptStep {
     Delete {
         path: PathBuf,
     },
-    /// A shell command; it fails the script unless it may.
+    /// Runs a shell command. A failure fails the script, unless `may_fail` is set.
     Run {
         command: String,
         #[serde(default)]
         may_fail: bool,
     },
-    /// A line on stdout.
+    /// Prints a line on stdout.
     Say(String),
-    /// Commits everything, as an agent would; nothing to commit is fine.
+    /// Commits everything as an agent would. It succeeds if there is nothing to commit.
     Commit {
         message: String,
     },
     WaitMs(u64),
-    /// A string is written as it is, anything else as JSON.
+    /// Writes the result file: a string as it is, anything else as JSON.
     Result(Value),
     Usage(Value),
-    /// Ends at once.
+    /// Exits at once.
     Exit(u8),
 }
 
@@ -109,7 +110,7 @@ impl Script {
         let script: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if script.version != 1 {
             return Err(format!(
-                "it has version {}, and this is version 1",
+                "it has version {}, but only version 1 is supported",
                 script.version
             ));
         }
@@ -128,7 +129,7 @@ impl Script {
         Ok(script)
     }
 
-    /// The steps for a role and a question in a round; None if the script has none.
+    /// Returns the steps for a role and a question in a round, or `None` if the script has none.
     pub(super) fn steps(
         &self,
         (role, question): (&str, &str),
@@ -185,7 +186,7 @@ impl RoleScript {
     }
 }
 
-/// Rounds and slots count from 1.
+/// Converts a round or slot, which count from 1, to an index.
 fn index(number: u32) -> usize {
     number.saturating_sub(1) as usize
 }

@@ -1,4 +1,4 @@
-//! The conversation with a real process that speaks the protocol.
+//! Tests the conversation with a real process that speaks the protocol.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn agent() -> AcpAgent {
 }
 
 async fn talk(desk: &Desk, assignment: &AgentAssignment, stop: StopSignal) -> AgentReport {
-    let report = run(&desk.host, &agent(), assignment, |_| {}, stop).await;
+    let report = run_agent(&desk.host, &agent(), assignment, |_| {}, stop).await;
     report.unwrap()
 }
 
@@ -43,7 +43,10 @@ async fn an_agent_that_wants_a_login_is_barred() {
     assignment.env.push(("LOGIN".into(), "no".into()));
     assignment.limits.exit_grace = Duration::from_millis(300);
     let report = talk(&desk, &assignment, StopSignal::never()).await;
-    assert!(matches!(report.trouble, Some(AgentEvent::Barred { .. })));
+    assert!(matches!(
+        report.trouble,
+        Some(AgentEvent::ActionRequired { .. })
+    ));
 }
 
 #[tokio::test]
@@ -53,12 +56,12 @@ async fn an_agent_that_is_stopped_hears_of_it_first() {
     assignment.env.push(("HANGS".into(), "1".into()));
     let (stopper, stop) = StopSignal::pair();
     let mut on_event = |event: &AgentEvent| {
-        if matches!(event, AgentEvent::Used { .. }) {
+        if matches!(event, AgentEvent::ToolUsed { .. }) {
             stopper.stop();
         }
     };
     assignment.limits.term_grace = Duration::from_secs(1);
-    let report = run(&desk.host, &agent(), &assignment, &mut on_event, stop).await;
+    let report = run_agent(&desk.host, &agent(), &assignment, &mut on_event, stop).await;
     assert_eq!(report.unwrap().exit, ProcessExit::Cancelled);
     assert!(desk.dir.path().join("work/cancelled").exists());
 }

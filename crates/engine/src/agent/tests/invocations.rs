@@ -1,12 +1,13 @@
-//! How each CLI is started for each role, confined and not.
-//! `UPDATE_EXPECT=1 cargo test -p countersign-engine invocations` writes it anew.
+//! Compares the command line of each CLI for each role, with and without a sandbox, with recorded
+//! ones.
+//! `UPDATE_EXPECT=1 cargo test -p countersign-engine invocations` records them again.
 
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
 
 use super::*;
-use crate::agent::known;
+use crate::agent::registry;
 use crate::sandbox::{SandboxLevel, SandboxLimits, SandboxNetwork};
 
 fn confinement() -> SandboxSpec {
@@ -36,7 +37,7 @@ fn assignment(role: AgentRole, confined: bool, format: &str) -> AgentAssignment 
         spent: AgentUsage::default(),
     };
     AgentAssignment {
-        allotment: None,
+        disk_quota: None,
         usd_micros_max: None,
         run_id: RunId::new("run").unwrap(),
         role,
@@ -56,8 +57,8 @@ fn assignment(role: AgentRole, confined: bool, format: &str) -> AgentAssignment 
         limits: ProcessLimits::default(),
         model: Some("some-model".to_owned()),
         session: (role == AgentRole::Build).then_some(session),
-        tools: None,
-        confinement: confined.then(confinement),
+        mcp_endpoint: None,
+        sandbox: confined.then(confinement),
     }
 }
 
@@ -89,17 +90,17 @@ fn show(cli: &'static AgentCli) -> String {
 #[test]
 fn every_cli_is_started_as_before() {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/invocations");
-    for cli in known::ALL {
+    for cli in registry::ALL {
         expect_file![dir.join(format!("{}.txt", cli.name))].assert_eq(&show(cli));
     }
 }
 
-/// What our tools add to a start: arguments, variables, and files that are new or other than before.
+/// Returns the additions for our MCP server: arguments, variables, and new or changed files.
 fn added(cli: &'static AgentCli, role: AgentRole, confined: bool) -> String {
     let mut given = assignment(role, confined, cli.name);
     let before = native(cli).invocation(&given);
-    given.tools = Some(McpEndpoint::of("http://127.0.0.1:7420"));
-    given.env = vec![(tools::TOKEN.into(), SECRET.into())];
+    given.mcp_endpoint = Some(McpEndpoint::for_server("http://127.0.0.1:7420"));
+    given.env = vec![(mcp::TOKEN.into(), SECRET.into())];
     let after = native(cli).invocation(&given);
     let mut old = before.args.iter().peekable();
     let new = |arg: &&OsString| old.next_if_eq(arg).is_none();
@@ -135,7 +136,7 @@ const SECRET: &str = "the-token-itself";
 #[test]
 fn tools_are_one_server_more_and_nothing_else_changes() {
     let mut out = String::new();
-    for cli in known::ALL {
+    for cli in registry::ALL {
         for role in [AgentRole::Build, AgentRole::Review] {
             for confined in [true, false] {
                 out.push_str(&added(cli, role, confined));
@@ -149,7 +150,7 @@ fn tools_are_one_server_more_and_nothing_else_changes() {
 
 #[test]
 fn a_brief_is_never_an_argument() {
-    for cli in known::ALL {
+    for cli in registry::ALL {
         for role in [AgentRole::Build, AgentRole::Review, AgentRole::Verify] {
             let start = native(cli).invocation(&assignment(role, true, cli.name));
             let leaks = |arg: &OsString| arg.to_string_lossy().contains("BRIEF");
@@ -161,7 +162,7 @@ fn a_brief_is_never_an_argument() {
 
 #[test]
 fn only_inside_our_sandbox_is_a_cli_s_own_off() {
-    let codex = native(known::find("codex").unwrap());
+    let codex = native(registry::find_cli("codex").unwrap());
     for (role, confined, mode) in [
         (AgentRole::Build, true, "danger-full-access"),
         (AgentRole::Build, false, "workspace-write"),

@@ -1,20 +1,21 @@
-//! Real CLIs' output, recorded against a scripted model: what each parser makes of every line, and
-//! what the whole run comes to. `UPDATE_EXPECT=1 cargo test -p countersign-engine recorded` writes it anew.
+//! Parses the output of real CLIs, recorded against a scripted model, and compares every event and
+//! the result of the run with recorded ones.
+//! `UPDATE_EXPECT=1 cargo test -p countersign-engine recorded` records them again.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use expect_test::expect_file;
 
-use super::super::heard::AgentOutput;
+use super::super::output::AgentOutput;
 use super::*;
-use crate::agent::known;
+use crate::agent::registry;
 
 fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents")
 }
 
-/// `<name>.end` has the exit code, if it ended by itself, and what was on stderr.
+/// Reads `<name>.end`, which has the exit code, if the CLI ended by itself, and its stderr.
 fn end_of(recording: &Path) -> (ProcessExit, String) {
     let text = fs::read_to_string(recording.with_extension("end")).unwrap();
     let (exit, complaint) = text.split_once('\n').unwrap();
@@ -33,24 +34,24 @@ fn told(cli: &'static AgentCli, recording: &Path) -> String {
     let mut heard = AgentOutput::default();
     let mut out = String::new();
     for line in fs::read_to_string(recording).unwrap().lines() {
-        let Some(events) = native.events(line) else {
+        let Some(events) = native.parse_line(line) else {
             let line = OutputLine {
                 stream: OutputStream::Out,
                 text: line.to_owned(),
                 whole: true,
             };
-            heard.hear_text(&line);
+            heard.push_text(&line);
             continue;
         };
         for event in events {
             writeln!(out, "{}", short(&format!("{event:?}"))).unwrap();
-            heard.keep(event);
+            heard.push_event(event);
         }
     }
     let (exit, complaint) = end_of(recording);
-    let last = native.ended(exit, &complaint);
+    let last = native.event_on_exit(exit, &complaint);
     if let Some(event) = last.filter(|event| heard.outweighs(event)) {
-        heard.keep(event);
+        heard.push_event(event);
     }
     writeln!(
         out,
@@ -67,7 +68,7 @@ fn told(cli: &'static AgentCli, recording: &Path) -> String {
     .unwrap();
     writeln!(out, "trouble {}", short(&format!("{:?}", heard.trouble))).unwrap();
     let answer = heard
-        .result(None)
+        .take_result(None)
         .0
         .map(|(text, source)| format!("{source:?} {}", short(&text)));
     writeln!(out, "answer {answer:?}").unwrap();
@@ -77,7 +78,7 @@ fn told(cli: &'static AgentCli, recording: &Path) -> String {
 #[test]
 fn every_recording_is_understood_as_before() {
     let mut count = 0;
-    for cli in known::ALL {
+    for cli in registry::ALL {
         let Ok(entries) = fs::read_dir(fixtures().join(cli.name)) else {
             assert_eq!(cli.name, "cursor", "only that one could never be run");
             continue;
@@ -104,11 +105,11 @@ fn a_conversation_with_a_real_agent_is_answered_as_before() {
         assignment.role = role;
         let agent = AcpAgent(CommandAgent::parse("some-agent").unwrap());
         let mut talk = agent.dialogue(&assignment).unwrap();
-        talk.open();
+        talk.first_input();
         let path = fixtures().join("acp").join(format!("{name}.jsonl"));
         let mut out = String::new();
         for line in fs::read_to_string(&path).unwrap().lines() {
-            let heeded = talk.hear(line);
+            let heeded = talk.on_line(line);
             for event in heeded.events.unwrap() {
                 writeln!(out, "{}", short(&format!("{event:?}"))).unwrap();
             }
@@ -126,7 +127,7 @@ fn a_conversation_with_a_real_agent_is_answered_as_before() {
 
 #[test]
 fn cursor_is_read_as_its_documentation_has_it() {
-    let cli = known::find("cursor").unwrap();
+    let cli = registry::find_cli("cursor").unwrap();
     let lines = [
         r#"{"type":"system","subtype":"init","session_id":"c-1","model":"m"}"#,
         r#"{"type":"tool_call","subtype":"started","tool_call":{"readToolCall":{"args":{"path":"a.rs"}}}}"#,
@@ -136,7 +137,7 @@ fn cursor_is_read_as_its_documentation_has_it() {
         .iter()
         .flat_map(|line| (cli.events)(line).unwrap())
         .collect();
-    assert!(events.contains(&AgentEvent::Used {
+    assert!(events.contains(&AgentEvent::ToolUsed {
         tool: "read".to_owned(),
         detail: "a.rs".to_owned()
     }));

@@ -1,8 +1,8 @@
-//! What a landing changes, path by path, and whether a work tree can take it without a loss.
+//! The changes of a landing, path by path, and whether a work tree can take them without losing
+//! anything.
 //!
-//! A path is changed only where its file holds exactly what the old or the new commit has: by
-//! content and not only by the times that git remembers, because an edit within the same instant
-//! shows in the content alone.
+//! A path is changed only if its file has exactly the content of the old or the new commit. Times
+//! that git remembers are not enough: an edit within the same instant shows only in the content.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -14,9 +14,9 @@ use std::path::{Component, Path, PathBuf};
 use super::super::{Error, Oid, Repository, WorkTreeDirs};
 use super::files::{FileStamp, FileStep};
 
-/// Up to this many paths are named to git; beyond, it lists everything.
+/// Maximum number of paths passed to git; with more, it lists everything.
 const NAMED_PATHS_MAX: usize = 200;
-/// How many entries of a directory are looked at before it counts as in the way.
+/// Maximum number of entries of a directory that are read; a larger directory counts as in the way.
 const ENTRIES_MAX: usize = 10_000;
 
 const GITLINK: u32 = 0o160_000;
@@ -47,28 +47,28 @@ impl TreeChange {
         self.new.as_ref().filter(|entry| entry.mode != GITLINK)
     }
 
-    /// A submodule's place; git makes an empty directory there.
+    /// Returns whether this is a submodule; git creates an empty directory for it.
     pub fn is_new_submodule(&self) -> bool {
         self.new.as_ref().is_some_and(|entry| entry.mode == GITLINK)
     }
 }
 
-/// What has to be done in one work tree.
+/// Steps for one work tree.
 #[derive(Debug, Default)]
 pub(super) struct WorkTreeSteps {
     pub steps: Vec<FileStep>,
-    /// New paths outside of a sparse checkout: they are in the index only.
+    /// New paths outside a sparse checkout. They are only in the index.
     pub outside: Vec<PathBuf>,
 }
 
-/// Settings of a work tree that say how its files stand for the repository's.
+/// Settings of a work tree that control how its files represent those of the repository.
 #[derive(Debug)]
 struct TreeSettings {
     file_mode: bool,
     symlinks: bool,
 }
 
-/// What lies at a path, with its stamp.
+/// Current state of a path, with its stamp.
 enum PathState {
     Nothing,
     File { stamp: FileStamp, executable: bool },
@@ -78,7 +78,7 @@ enum PathState {
 }
 
 impl Repository {
-    /// Every path in which the two commits differ.
+    /// Returns every path that differs between the two commits.
     pub(super) async fn tree_changes(
         &self,
         old: &Oid,
@@ -93,11 +93,11 @@ impl Repository {
             "--no-abbrev",
         ];
         let run = self.git().args(args).args([old.as_str(), new.as_str()]);
-        let said = run.said().await?;
-        if said.cut {
+        let output = run.output().await?;
+        if output.cut {
             return Err(Error::TooLarge("diff-tree".to_owned()));
         }
-        let mut fields = said.out.split(|&byte| byte == 0);
+        let mut fields = output.out.split(|&byte| byte == 0);
         let mut changes = Vec::new();
         while let (Some(raw), Some(path)) = (fields.next(), fields.next()) {
             let change = parse_change(raw, path).ok_or_else(|| Error::Failed {
@@ -110,9 +110,9 @@ impl Repository {
         Ok(changes)
     }
 
-    /// The steps that bring the work tree's files from the old to the new commit, whose index is
-    /// `next`; the inner error says what of the person's is in the way.
-    pub(super) async fn survey(
+    /// Computes the steps that change the files of the work tree from the old to the new commit,
+    /// whose index is `next`. The inner error says which change of the user is in the way.
+    pub(super) async fn plan_file_steps(
         &self,
         place: &WorkTreeDirs,
         changes: &[TreeChange],
@@ -120,36 +120,36 @@ impl Repository {
     ) -> Result<Result<WorkTreeSteps, String>, Error> {
         let settings = self.tree_settings(place).await?;
         let hidden = self.hidden_paths(place, changes, next).await?;
-        let (unseen, seen): (Vec<&TreeChange>, Vec<&TreeChange>) = changes
+        let (excluded, visible): (Vec<&TreeChange>, Vec<&TreeChange>) = changes
             .iter()
             .partition(|change| hidden.contains(&change.path));
-        let lying: Vec<PathState> = seen
+        let states: Vec<PathState> = visible
             .iter()
-            .map(|change| lying_at(&place.path, &change.path))
+            .map(|change| path_state(&place.path, &change.path))
             .collect();
-        let contents = self.contents(place, &seen, &lying).await?;
-        let yard = WorkTreeView {
+        let contents = self.work_tree_oids(place, &visible, &states).await?;
+        let view = WorkTreeView {
             root: &place.path,
             settings: &settings,
             contents: &contents,
-            removed: seen
+            removed: visible
                 .iter()
                 .filter(|change| change.old.is_some() && change.new_file().is_none())
                 .map(|change| change.path.as_path())
                 .collect(),
         };
         let mut steps = Vec::new();
-        for (change, lying) in seen.iter().zip(lying) {
-            match yard.step(change, lying) {
+        for (change, state) in visible.iter().zip(states) {
+            match view.step(change, state) {
                 Ok(step) => steps.extend(step),
                 Err(why) => return Ok(Err(why)),
             }
         }
-        // What goes makes room for what comes: a file may become a directory, or the reverse.
-        steps.sort_by_key(FileStep::arrives);
+        // Remove before adding: a file may become a directory, or the reverse.
+        steps.sort_by_key(FileStep::adds_file);
         Ok(Ok(WorkTreeSteps {
             steps,
-            outside: unseen
+            outside: excluded
                 .into_iter()
                 .filter(|change| change.old.is_none())
                 .map(|change| change.path.clone())
@@ -160,12 +160,12 @@ impl Repository {
     async fn tree_settings(&self, place: &WorkTreeDirs) -> Result<TreeSettings, Error> {
         let listed = self.git_at(place).args(["config", "--list", "-z"]);
         let fields = listed.fields().await?;
-        let is_on = |wanted: &str, default: bool| {
-            let found = fields.iter().rev().find_map(|field| {
+        let is_on = |name: &str, default: bool| {
+            let setting = fields.iter().rev().find_map(|field| {
                 let (key, value) = field.split_once('\n').unwrap_or((field, "true"));
-                (key == wanted).then_some(value)
+                (key == name).then_some(value)
             });
-            found.map_or(default, |value| {
+            setting.map_or(default, |value| {
                 !["false", "no", "off", "0", ""].contains(&value.to_lowercase().as_str())
             })
         };
@@ -175,7 +175,7 @@ impl Repository {
         })
     }
 
-    /// Changed paths that the index marks as not to be in the work tree.
+    /// Returns the changed paths that the index excludes from the work tree.
     async fn hidden_paths(
         &self,
         place: &WorkTreeDirs,
@@ -190,45 +190,45 @@ impl Repository {
         if changes.len() <= NAMED_PATHS_MAX {
             run = run.args(changes.iter().map(|change| change.path.as_os_str()));
         }
-        let said = run.said().await?;
-        if said.cut {
+        let output = run.output().await?;
+        if output.cut {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
-        let entries = said.out.split(|&byte| byte == 0);
+        let entries = output.out.split(|&byte| byte == 0);
         Ok(entries
             .filter_map(|entry| entry.strip_prefix(b"S "))
             .map(as_path)
             .collect())
     }
 
-    /// The object names of what lies in the work tree, as git would store it.
-    async fn contents(
+    /// Returns the object names of the files in the work tree, as git would store them.
+    async fn work_tree_oids(
         &self,
         place: &WorkTreeDirs,
         changes: &[&TreeChange],
-        lying: &[PathState],
+        states: &[PathState],
     ) -> Result<HashMap<PathBuf, Oid>, Error> {
         let mut files = Vec::new();
-        let mut known = HashMap::new();
-        for (change, lying) in changes.iter().zip(lying) {
-            match lying {
+        let mut oids_by_path = HashMap::new();
+        for (change, state) in changes.iter().zip(states) {
+            match state {
                 PathState::File { .. } => files.push(&change.path),
                 PathState::Link(_) => {
                     let full = place.path.join(&change.path);
                     let target = fs::read_link(&full).map_err(Error::file(&full))?;
                     let args = ["hash-object", "--stdin", "--no-filters"];
                     let run = self.git().args(args).stdin(target.as_os_str().as_bytes());
-                    known.insert(change.path.clone(), run.oid().await?);
+                    oids_by_path.insert(change.path.clone(), run.oid().await?);
                 }
                 PathState::Nothing | PathState::Directory | PathState::Other => {}
             }
         }
         if files.is_empty() {
-            return Ok(known);
+            return Ok(oids_by_path);
         }
         let mut names = Vec::new();
         for path in &files {
-            names.extend(quoted(path.as_os_str().as_bytes()));
+            names.extend(quote_path(path.as_os_str().as_bytes()));
             names.push(b'\n');
         }
         let run = self
@@ -237,67 +237,68 @@ impl Repository {
             .stdin(names);
         let text = run.text().await?;
         let oids = text.lines().map(Oid::parse);
-        known.extend(
+        oids_by_path.extend(
             files
                 .into_iter()
                 .zip(oids)
                 .filter_map(|(path, oid)| Some((path.clone(), oid?))),
         );
-        Ok(known)
+        Ok(oids_by_path)
     }
 }
 
-/// One work tree, as far as a landing asks about it.
+/// The part of a work tree that a landing needs to know.
 struct WorkTreeView<'a> {
     root: &'a Path,
     settings: &'a TreeSettings,
     contents: &'a HashMap<PathBuf, Oid>,
-    /// Paths that the landing takes away.
+    /// Paths that the landing removes.
     removed: HashSet<&'a Path>,
 }
 
 impl WorkTreeView<'_> {
-    /// What to do at the path, if anything.
-    fn step(&self, change: &TreeChange, lying: PathState) -> Result<Option<FileStep>, String> {
+    /// Returns the step for a path, if one is needed.
+    fn step(&self, change: &TreeChange, state: PathState) -> Result<Option<FileStep>, String> {
         let path = &change.path;
         let shown = path.display();
         let new = change.new_file();
         if new.is_some() {
-            self.must_have_room_above(path)?;
+            self.ensure_parent_dirs_free(path)?;
         }
-        match (change.old_file(), lying) {
+        match (change.old_file(), state) {
             (Some(_), PathState::Nothing) | (None, _) if new.is_none() => Ok(None),
             (Some(_), PathState::Nothing) => Err(format!("{shown} was deleted there")),
-            (Some(old), lying @ (PathState::File { .. } | PathState::Link(_))) => {
-                if self.holds(path, &lying, old) {
-                    return Ok(Some(FileStep::new(path, lying.stamp(), new.is_some())));
+            (Some(old), state @ (PathState::File { .. } | PathState::Link(_))) => {
+                if self.matches_entry(path, &state, old) {
+                    return Ok(Some(FileStep::new(path, state.stamp(), new.is_some())));
                 }
                 match new {
-                    Some(new) if self.holds(path, &lying, new) => Ok(None),
+                    Some(new) if self.matches_entry(path, &state, new) => Ok(None),
                     _ => Err(format!("{shown} there has changes that are not committed")),
                 }
             }
             (Some(_), PathState::Directory | PathState::Other) => {
-                Err(format!("{shown} there is no file any more"))
+                Err(format!("{shown} there is no longer a file"))
             }
             (None, PathState::Nothing) => Ok(Some(FileStep::new(path, None, true))),
-            (None, PathState::Directory) if self.empties(path) => {
+            (None, PathState::Directory) if self.is_emptied_by_landing(path) => {
                 Ok(Some(FileStep::new(path, None, true)))
             }
-            (None, lying) => match new {
-                Some(new) if self.holds(path, &lying, new) => Ok(None),
+            (None, state) => match new {
+                Some(new) if self.matches_entry(path, &state, new) => Ok(None),
                 _ if self.is_removed_by_another_name(path) => {
                     Ok(Some(FileStep::new(path, None, true)))
                 }
                 _ => Err(format!(
-                    "{shown} is there, is not in git, and would be overwritten"
+                    "{shown} exists there, is not in git, and would be overwritten"
                 )),
             },
         }
     }
 
-    fn holds(&self, path: &Path, lying: &PathState, entry: &TreeEntry) -> bool {
-        let same_kind = match lying {
+    /// Returns whether a file has the kind, mode and content of a tree entry.
+    fn matches_entry(&self, path: &Path, state: &PathState, entry: &TreeEntry) -> bool {
+        let same_kind = match state {
             PathState::File { executable, .. } if entry.mode == SYMLINK => {
                 !self.settings.symlinks && !executable
             }
@@ -310,14 +311,14 @@ impl WorkTreeView<'_> {
         same_kind && self.contents.get(path) == Some(&entry.oid)
     }
 
-    /// Every directory above the path is a real one, or can be made.
-    fn must_have_room_above(&self, path: &Path) -> Result<(), String> {
+    /// Checks that every directory above the path is a real one, or can be created.
+    fn ensure_parent_dirs_free(&self, path: &Path) -> Result<(), String> {
         for dir in path.ancestors().skip(1) {
             if dir.as_os_str().is_empty() {
                 break;
             }
-            let found = fs::symlink_metadata(self.root.join(dir));
-            if found.is_ok_and(|meta| !meta.is_dir()) && !self.removed.contains(dir) {
+            let meta = fs::symlink_metadata(self.root.join(dir));
+            if meta.is_ok_and(|meta| !meta.is_dir()) && !self.removed.contains(dir) {
                 let (dir, path) = (dir.display(), path.display());
                 return Err(format!("{dir} there is in the way of {path}"));
             }
@@ -325,21 +326,21 @@ impl WorkTreeView<'_> {
         Ok(())
     }
 
-    /// Whether nothing is left in the directory once the landing has taken its files away.
-    fn empties(&self, dir: &Path) -> bool {
-        let mut waiting = vec![dir.to_owned()];
-        let mut seen = 0;
-        while let Some(dir) = waiting.pop() {
+    /// Returns whether the directory is empty after the landing has removed its files.
+    fn is_emptied_by_landing(&self, dir: &Path) -> bool {
+        let mut pending = vec![dir.to_owned()];
+        let mut count = 0;
+        while let Some(dir) = pending.pop() {
             let Ok(entries) = fs::read_dir(self.root.join(&dir)) else {
                 return false;
             };
             for entry in entries {
-                seen += 1;
+                count += 1;
                 let Ok(entry) = entry else { return false };
                 let path = dir.join(entry.file_name());
                 match entry.file_type() {
-                    Ok(kind) if kind.is_dir() && seen < ENTRIES_MAX => waiting.push(path),
-                    Ok(_) if self.removed.contains(path.as_path()) && seen < ENTRIES_MAX => {}
+                    Ok(kind) if kind.is_dir() && count < ENTRIES_MAX => pending.push(path),
+                    Ok(_) if self.removed.contains(path.as_path()) && count < ENTRIES_MAX => {}
                     Ok(_) | Err(_) => return false,
                 }
             }
@@ -347,7 +348,8 @@ impl WorkTreeView<'_> {
         true
     }
 
-    /// Where names differ in case only, and the file system takes them for one.
+    /// Returns whether the path is a removed one whose name differs only in case, on a file system
+    /// that ignores case.
     fn is_removed_by_another_name(&self, path: &Path) -> bool {
         let here = FileStamp::at(&self.root.join(path));
         let folded = path.to_string_lossy().to_lowercase();
@@ -368,8 +370,9 @@ impl PathState {
     }
 }
 
-/// Nothing that is reached through a symbolic link counts: it would be somebody else's file.
-fn lying_at(root: &Path, path: &Path) -> PathState {
+/// Returns the state of a path. A path behind a symbolic link counts as nothing: it is a file
+/// outside the work tree.
+fn path_state(root: &Path, path: &Path) -> PathState {
     let mut above = path.ancestors().skip(1);
     let through_link = above.any(|dir| !dir.as_os_str().is_empty() && root.join(dir).is_symlink());
     let Ok(meta) = fs::symlink_metadata(root.join(path)) else {
@@ -410,7 +413,8 @@ fn parse_change(raw: &[u8], path: &[u8]) -> Option<TreeChange> {
     })
 }
 
-/// Relative, with no step up and nothing of git's own in it: it will be written to.
+/// Returns whether a path is relative, without `..` and without `.git`, because we will write to
+/// it.
 fn is_plain(path: &Path) -> bool {
     let plain = |part: Component<'_>| match part {
         Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
@@ -423,8 +427,8 @@ fn as_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// As git unquotes it: `hash-object` takes one path a line.
-fn quoted(path: &[u8]) -> Vec<u8> {
+/// Quotes a path for git: `hash-object` reads one path per line.
+fn quote_path(path: &[u8]) -> Vec<u8> {
     let mut out = vec![b'"'];
     for &byte in path {
         match byte {
@@ -465,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_path_is_quoted_so_that_it_stays_on_its_line() {
-        assert_eq!(quoted(b"a b"), b"\"a b\"");
-        assert_eq!(quoted(b"a\n\"\\\xff"), b"\"a\\012\\\"\\\\\\377\"");
+        assert_eq!(quote_path(b"a b"), b"\"a b\"");
+        assert_eq!(quote_path(b"a\n\"\\\xff"), b"\"a\\012\\\"\\\\\\377\"");
     }
 }

@@ -1,8 +1,8 @@
-//! One file of a work tree, exchanged for its new version and back.
+//! Exchanges one file of a work tree for its new version, and back.
 //!
-//! The new version lies ready beside the repository, whole, so that whoever looks sees the old
-//! file or the new one and never a part. The old one is kept until the branch has moved. A file
-//! that somebody wrote to in the last instant is noticed after the exchange, and goes back.
+//! The new version is staged completely outside the work tree, so that a reader sees the old file
+//! or the new one and never a part. The old one is kept until the branch has moved. A file that
+//! someone wrote to at the last moment is noticed after the exchange, and restored.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
-/// Tells whether a file is the same one and was not written to.
+/// Identifies a file and its version, to notice that someone wrote to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -38,20 +38,20 @@ impl FileStamp {
     }
 }
 
-/// A path to change: there is an old file, a new one, or both.
+/// A path to change, with an old file, a new one, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileStep {
     #[serde(with = "super::journal::path_text")]
     pub path: PathBuf,
-    /// The file that was seen, and holds what the old commit has.
+    /// File as it was inspected, with the content of the old commit.
     was: Option<FileStamp>,
-    /// Whether there is a new version.
+    /// True if there is a new version.
     puts: bool,
-    /// The new version, once it lies ready.
+    /// Staged new version.
     new: Option<FileStamp>,
 }
 
-/// A work tree, and the directory of ours where its versions lie ready.
+/// A work tree, and our directory with its staged versions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StagedWorkTree<'a> {
     pub root: &'a Path,
@@ -59,20 +59,20 @@ pub(super) struct StagedWorkTree<'a> {
 }
 
 impl StagedWorkTree<'_> {
-    /// Before the exchange the new version, after it the old one.
-    fn ready(&self, step: &FileStep) -> PathBuf {
+    /// Returns the path of the new version before the exchange, and of the old one after it.
+    fn staged_path(&self, step: &FileStep) -> PathBuf {
         self.stage.join("new").join(&step.path)
     }
 
-    fn aside(&self, number: usize) -> PathBuf {
+    fn backup_path(&self, number: usize) -> PathBuf {
         self.stage.join("old").join(number.to_string())
     }
 }
 
-/// Why a step was not done.
+/// Reason why a step was not done.
 #[derive(Debug)]
 pub(super) enum FileStepError {
-    /// Somebody changed the file since it was looked at; it is as they left it.
+    /// Someone changed the file after we inspected it; their version stays.
     Disturbed,
     Failed(io::Error),
 }
@@ -100,18 +100,18 @@ impl FileStep {
         }
     }
 
-    /// Whether there will be a file where none was.
-    pub fn arrives(&self) -> bool {
+    /// Returns whether the step creates a file where none was.
+    pub fn adds_file(&self) -> bool {
         self.was.is_none()
     }
 
-    pub fn puts(&self) -> bool {
+    pub fn has_new_version(&self) -> bool {
         self.puts
     }
 
-    /// Notes the new version that lies ready.
-    pub fn is_ready(&mut self, site: StagedWorkTree<'_>) -> bool {
-        self.new = FileStamp::at(&site.ready(self));
+    /// Records the stamp of the staged new version. Returns false if it is missing.
+    pub fn record_staged(&mut self, site: StagedWorkTree<'_>) -> bool {
+        self.new = FileStamp::at(&site.staged_path(self));
         self.new.is_some()
     }
 
@@ -120,18 +120,18 @@ impl FileStep {
         match (self.was, self.puts) {
             (Some(was), true) => self.exchange(site, number, was),
             (Some(was), false) => {
-                let aside = site.aside(number);
-                move_to_free(&full, &aside)?;
-                if FileStamp::at(&aside) != Some(was) {
-                    move_to_free(&aside, &full)?;
+                let backup = site.backup_path(number);
+                move_to_free(&full, &backup)?;
+                if FileStamp::at(&backup) != Some(was) {
+                    move_to_free(&backup, &full)?;
                     return Err(FileStepError::Disturbed);
                 }
-                prune(site.root, &self.path);
+                remove_empty_parents(site.root, &self.path);
                 Ok(())
             }
             (None, true) => {
-                make_room(site.root, &self.path)?;
-                Ok(move_to_free(&site.ready(self), &full)?)
+                make_parent_dirs(site.root, &self.path)?;
+                Ok(move_to_free(&site.staged_path(self), &full)?)
             }
             (None, false) => Ok(()),
         }
@@ -143,7 +143,7 @@ impl FileStep {
         number: usize,
         was: FileStamp,
     ) -> Result<(), FileStepError> {
-        let (full, ready) = (site.root.join(&self.path), site.ready(self));
+        let (full, ready) = (site.root.join(&self.path), site.staged_path(self));
         match swap(&ready, &full) {
             Ok(()) => {
                 if FileStamp::at(&ready) == Some(was) {
@@ -157,44 +157,45 @@ impl FileStep {
                 if FileStamp::at(&full) != Some(was) {
                     return Err(FileStepError::Disturbed);
                 }
-                let aside = site.aside(number);
-                move_to_free(&full, &aside)?;
+                let backup = site.backup_path(number);
+                move_to_free(&full, &backup)?;
                 Ok(fs::rename(&ready, &full)?)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Back to the old file, if it is ours that lies there now; done or not, once or twice.
+    /// Restores the old file, if ours is in place now. It is safe to call for any state, and more
+    /// than once.
     pub fn undo(&self, site: StagedWorkTree<'_>, number: usize) -> io::Result<()> {
-        let (full, ready, aside) = (
+        let (full, ready, backup) = (
             site.root.join(&self.path),
-            site.ready(self),
-            site.aside(number),
+            site.staged_path(self),
+            site.backup_path(number),
         );
         let here = FileStamp::at(&full);
-        let ours = here.is_some() && here == self.new;
+        let is_ours = here.is_some() && here == self.new;
         match (self.was, self.puts) {
             (Some(was), true) => {
-                if ours && FileStamp::at(&ready) == Some(was) {
+                if is_ours && FileStamp::at(&ready) == Some(was) {
                     swap(&ready, &full)
-                } else if (ours || here.is_none()) && FileStamp::at(&aside) == Some(was) {
-                    fs::rename(&aside, &full)
+                } else if (is_ours || here.is_none()) && FileStamp::at(&backup) == Some(was) {
+                    fs::rename(&backup, &full)
                 } else {
                     Ok(())
                 }
             }
             (Some(was), false) => {
-                if here.is_none() && FileStamp::at(&aside) == Some(was) {
-                    make_room(site.root, &self.path)?;
-                    move_to_free(&aside, &full)
+                if here.is_none() && FileStamp::at(&backup) == Some(was) {
+                    make_parent_dirs(site.root, &self.path)?;
+                    move_to_free(&backup, &full)
                 } else {
                     Ok(())
                 }
             }
-            (None, true) if ours => {
+            (None, true) if is_ours => {
                 fs::rename(&full, &ready)?;
-                prune(site.root, &self.path);
+                remove_empty_parents(site.root, &self.path);
                 Ok(())
             }
             (None, _) => Ok(()),
@@ -206,7 +207,7 @@ fn swap(one: &Path, other: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
-/// Moves a file to where nothing is.
+/// Moves a file to a path that is free.
 fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
     let moved = renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE).map_err(io::Error::from);
     match moved {
@@ -221,15 +222,15 @@ fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    let known = [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP];
+    let unsupported = [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP];
     error
         .raw_os_error()
-        .is_some_and(|code| known.contains(&code))
+        .is_some_and(|code| unsupported.contains(&code))
 }
 
-/// Makes the directories above the path. An empty directory in the place itself goes, as it does
-/// for git.
-fn make_room(root: &Path, path: &Path) -> io::Result<()> {
+/// Creates the directories above the path. Removes an empty directory at the path itself, as git
+/// does.
+fn make_parent_dirs(root: &Path, path: &Path) -> io::Result<()> {
     let full = root.join(path);
     if fs::symlink_metadata(&full).is_ok_and(|meta| meta.is_dir()) {
         remove_empty(&full)?;
@@ -240,7 +241,7 @@ fn make_room(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Directories without a file in them, however deep; refuses where there is one.
+/// Removes nested directories without files; fails if there is a file.
 fn remove_empty(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -252,9 +253,9 @@ fn remove_empty(dir: &Path) -> io::Result<()> {
 }
 
 /// Removes directories that have become empty, up to the root.
-fn prune(root: &Path, path: &Path) {
+fn remove_empty_parents(root: &Path, path: &Path) {
     for dir in path.ancestors().skip(1) {
-        // Removing one that is not empty fails, and that is the end.
+        // Removing a directory that is not empty fails, which ends the loop.
         if dir.as_os_str().is_empty() || fs::remove_dir(root.join(dir)).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The person's index: locked as git locks it, made anew beside it, and put in its place in one step.
+//! The user's index: locked as git locks it, built next to it, and replaced in one step.
 
 use std::fs;
 use std::io;
@@ -9,32 +9,33 @@ use tokio::time::{Instant, sleep};
 
 use super::super::commit::copy_index;
 use super::super::remove::remove_tree;
-use super::super::stale::remove_file;
+use super::super::stale_locks::remove_file;
 use super::super::{Error, Oid, Repository, WorkTreeDirs};
 use super::{STAGE, WorkTreePlan};
 
-/// What a lock of ours says; git's holds an index, or nothing.
+/// Content of our lock file. A lock of git contains an index, or nothing.
 const MARK: &str = "countersign is landing a change\n";
+/// First pause between two attempts to lock. It doubles up to the last one.
 const FIRST_LOOK: Duration = Duration::from_millis(4);
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
-/// The files that a landing keeps for one git directory.
+/// Files that a landing keeps for one git directory.
 #[derive(Debug)]
 pub(super) struct IndexFiles {
-    /// A directory of ours for the rest.
+    /// Directory of ours for the other files.
     dir: PathBuf,
     index: PathBuf,
     lock: PathBuf,
     mark: PathBuf,
-    /// The new one while it is made, then a second name of it.
+    /// New index while it is built, then a second name of it.
     pub next: PathBuf,
     made: PathBuf,
-    /// The person's, until the branch has moved.
+    /// User's index, until the branch has moved.
     before: PathBuf,
 }
 
 impl IndexFiles {
-    pub fn of(git_dir: &Path) -> Self {
+    pub fn in_git_dir(git_dir: &Path) -> Self {
         let dir = git_dir.join(STAGE).join("index");
         Self {
             index: git_dir.join("index"),
@@ -52,18 +53,18 @@ impl IndexFiles {
         fs::create_dir_all(&self.dir).map_err(Error::file(&self.dir))
     }
 
-    /// Takes git's own lock on the index, as soon as nobody has it.
-    pub async fn lock(&self, patience: Duration) -> Result<(), Error> {
+    /// Takes git's own lock on the index as soon as it is free.
+    pub async fn lock(&self, timeout: Duration) -> Result<(), Error> {
         fs::create_dir_all(&self.dir).map_err(Error::file(&self.dir))?;
         fs::write(&self.mark, MARK).map_err(Error::file(&self.mark))?;
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         let mut pause = FIRST_LOOK;
         loop {
-            // A link is there with its content or not at all, so that a kill leaves no lock that
-            // nobody knows.
+            // A hard link exists with its content or not at all, so a kill never leaves a lock of
+            // unknown origin.
             let locked = match fs::hard_link(&self.mark, &self.lock) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    create(&self.lock).map_err(|_| error)
+                    create_lock_file(&self.lock).map_err(|_| error)
                 }
                 linked => linked,
             };
@@ -86,7 +87,7 @@ impl IndexFiles {
         fs::read(&self.lock).is_ok_and(|text| text == MARK.as_bytes())
     }
 
-    /// Lets go of the lock, if it is ours, and removes our own files.
+    /// Releases the lock, if it is ours, and removes our own files.
     pub fn clean_up(&self) -> Result<(), Error> {
         if self.is_ours() {
             remove_file(&self.lock)?;
@@ -94,7 +95,7 @@ impl IndexFiles {
         remove_tree(&self.dir).map_err(Error::file(&self.dir))
     }
 
-    /// The new index takes the place of the person's.
+    /// Replaces the user's index with the new one.
     pub fn replace(&self) -> Result<(), Error> {
         let keep = |from: &Path, to: &Path| {
             let linked = fs::hard_link(from, to);
@@ -107,7 +108,7 @@ impl IndexFiles {
         fs::rename(&self.next, &self.index).map_err(Error::file(&self.index))
     }
 
-    /// The person's index again, if ours lies there and nobody has written to it.
+    /// Restores the user's index, if ours is still in place and unmodified.
     pub fn restore(&self) -> Result<(), Error> {
         let (Ok(made), Ok(now)) = (fs::read(&self.made), fs::read(&self.index)) else {
             return Ok(());
@@ -119,81 +120,85 @@ impl IndexFiles {
     }
 }
 
-fn create(path: &Path) -> io::Result<()> {
+fn create_lock_file(path: &Path) -> io::Result<()> {
     use std::io::Write;
     let mut file = fs::File::create_new(path)?;
     file.write_all(MARK.as_bytes())
 }
 
-/// A full index without anybody's caches: the person's git makes those again.
-fn plain() -> Vec<std::ffi::OsString> {
+/// Returns settings for a full index without caches: the user's git recreates those.
+fn plain_index_args() -> Vec<std::ffi::OsString> {
     let settings = ["core.splitIndex=false", "index.sparse=false"];
     let words = settings.iter().flat_map(|setting| ["-c", setting]);
     words.map(Into::into).collect()
 }
 
 impl Repository {
-    /// A copy of the person's index, brought from the old commit to the new one: what is staged for
-    /// other paths stays. The inner error says what is in the way.
-    pub(super) async fn two_way(
+    /// Updates a copy of the user's index from the old commit to the new one; staged changes of
+    /// other paths stay. The inner error says what is in the way.
+    pub(super) async fn merge_index(
         &self,
         plan: &WorkTreePlan,
         index: &Path,
         (place, mode): (&WorkTreeDirs, &str),
         [old, new]: [&Oid; 2],
     ) -> Result<Result<(), String>, Error> {
-        let theirs = plan.index_files().index;
-        if !theirs.exists() {
+        let user_index = plan.index_files().index;
+        if !user_index.exists() {
             return Ok(Err("nothing is checked out there".to_owned()));
         }
-        if theirs.is_symlink() {
+        if user_index.is_symlink() {
             return Ok(Err("its index is a symbolic link".to_owned()));
         }
-        copy_index(&theirs, index).map_err(Error::file(index))?;
-        let run = self.git_at(place).index(index).settings(plain());
+        copy_index(&user_index, index).map_err(Error::file(index))?;
+        let run = self.git_at(place).index(index).settings(plain_index_args());
         let merge = ["read-tree", "-m", mode, old.as_str(), new.as_str()];
-        match run.args(merge).done().await {
+        match run.args(merge).run().await {
             Ok(()) => Ok(Ok(())),
             Err(Error::Failed { detail, .. }) => Ok(Err(detail)),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes the new index beside the person's; the inner error says what is in the way.
-    pub(super) async fn next_index(
+    /// Builds the new index next to the user's; the inner error says what is in the way.
+    pub(super) async fn make_next_index(
         &self,
         plan: &WorkTreePlan,
         old: &Oid,
         new: &Oid,
     ) -> Result<Result<(), String>, Error> {
         let (place, files) = (&plan.place, plan.index_files());
-        let git = || self.git_at(place).index(&files.next).settings(plain());
-        // Without a look at the files: those are ours to look at.
-        let merged = self.two_way(plan, &files.next, (place, "-i"), [old, new]);
+        let git = || {
+            self.git_at(place)
+                .index(&files.next)
+                .settings(plain_index_args())
+        };
+        // Ignore the files here: we check those ourselves.
+        let merged = self.merge_index(plan, &files.next, (place, "-i"), [old, new]);
         if let Err(why) = merged.await? {
             return Ok(Err(why));
         }
         if !plan.outside.is_empty() {
             let mark = ["update-index", "-z", "--skip-worktree", "--stdin"];
-            let names = super::names(plan.outside.iter().map(PathBuf::as_path));
-            git().args(mark).stdin(names).done().await?;
+            let names = super::nul_separated(plan.outside.iter().map(PathBuf::as_path));
+            git().args(mark).stdin(names).run().await?;
         }
         Ok(Ok(()))
     }
 
-    /// The new index learns the times of the files that lie there now.
-    pub(super) async fn refresh(&self, plan: &WorkTreePlan) -> Result<(), Error> {
+    /// Updates the new index with the times of the current files.
+    pub(super) async fn refresh_index(&self, plan: &WorkTreePlan) -> Result<(), Error> {
         let files = plan.index_files();
         let run = self
             .git_at(&plan.place)
             .index(&files.next)
-            .settings(plain());
-        // Its code says that somebody has changes of their own, which is their business.
+            .settings(plain_index_args());
+        // Exit code 1 means that the user has changes of their own, which is fine.
         let args = ["update-index", "-q", "--refresh"];
-        run.args(args).answers(&[1]).done().await
+        run.args(args).accept_codes(&[1]).run().await
     }
 
-    /// Whether the work tree is on the branch, at the commit.
+    /// Returns whether the work tree is on the branch, at the commit.
     pub(super) async fn is_on(
         &self,
         place: &WorkTreeDirs,

@@ -1,5 +1,5 @@
-//! What a landing is about to do, on disk before it begins: whoever comes after a kill or a power
-//! cut finishes it or undoes it.
+//! Journal of a landing, on disk before it begins: after a kill or a power cut, the next landing
+//! finishes or undoes it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::stale::remove_file;
+use super::super::stale_locks::remove_file;
 use super::super::{Error, Oid, Repository, WorkTreeDirs};
 use super::files::FileStep;
 use super::{STAGE, WorkTreePlan};
@@ -68,20 +68,20 @@ impl Repository {
         self.common.join(STAGE).join("journal.json")
     }
 
-    /// Whether a landing is under way, or was killed.
+    /// Returns whether a landing is under way, or was killed.
     pub(super) fn has_journal(&self) -> bool {
         self.journal_file().exists()
     }
 
-    /// Written whole, and on disk when this returns.
+    /// Writes the journal atomically; it is on disk when this returns.
     pub(super) fn write_journal(&self, journal: &LandingJournal) -> Result<(), Error> {
         let file = self.journal_file();
         let text = serde_json::to_vec(journal).map_err(|error| Error::file(&file)(error.into()))?;
         write_durably(&file, &text)
     }
 
-    /// None where there is none, or one that nobody can read: it is written whole, so that nothing
-    /// was begun under it.
+    /// Reads the journal. Returns `None` if there is none, or if it is unreadable: it is written
+    /// atomically, so nothing was begun under it.
     pub(super) fn read_journal(&self) -> Option<LandingJournal> {
         serde_json::from_slice(&fs::read(self.journal_file()).ok()?).ok()
     }
@@ -91,25 +91,25 @@ impl Repository {
     }
 }
 
-/// Replaces a file in one step; it is on disk with its name when this returns.
+/// Replaces a file in one step. The file and its name are on disk when this returns.
 pub(in super::super) fn write_durably(file: &Path, text: &[u8]) -> Result<(), Error> {
     let dir = file.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let part = file.with_extension("part");
-    // Whether it lies in our data directory or in theirs, nobody else has to read it.
+    // Nobody else needs to read it, neither in our data directory nor in a git directory.
     let mut options = File::options();
     options.write(true).create(true).truncate(true).mode(0o600);
-    let written = options.open(&part).and_then(|mut open| {
+    let result = options.open(&part).and_then(|mut open| {
         open.write_all(text)?;
         open.sync_all()
     });
-    written.map_err(Error::file(&part))?;
+    result.map_err(Error::file(&part))?;
     fs::rename(&part, file).map_err(Error::file(file))?;
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(Error::file(dir))
 }
 
-/// A path as text that gives every byte of it back.
+/// Encodes a path as text without losing any byte.
 pub(super) mod path_text {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};

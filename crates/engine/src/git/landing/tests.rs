@@ -1,4 +1,4 @@
-//! Real work trees, and landings that are stopped after every step.
+//! Tests on real work trees, with landings that are stopped after every step.
 
 use std::os::unix::fs::symlink;
 
@@ -8,11 +8,11 @@ use super::*;
 const SHORT: LandingTimeouts = LandingTimeouts {
     landing: Duration::from_secs(60),
     index: Duration::from_millis(300),
-    held: Duration::from_millis(50),
+    blocked: Duration::from_millis(50),
 };
 
-/// A change of every kind: a file that is replaced, added, removed, made executable; a link; a file
-/// that becomes a directory, and the reverse.
+/// A change of every kind: a file that is replaced, added, removed or made executable; a link; a
+/// file that becomes a directory, and the reverse.
 struct Kinds {
     ground: Ground,
     old: Oid,
@@ -54,7 +54,7 @@ impl Kinds {
         let ground = &self.ground;
         assert_eq!(ground.git(&["rev-parse", "main"]), commit.as_str());
         assert_eq!(ground.git(&["status", "--porcelain"]), "");
-        // Without what the index believes of the files.
+        // Ignore what the index remembers of the files.
         ground.git(&["update-index", "--really-refresh"]);
         assert_eq!(ground.git(&["diff", "--stat", "HEAD"]), "");
         assert_eq!(ground.left_behind(), Vec::<PathBuf>::new());
@@ -68,7 +68,7 @@ impl Ground {
         self.main().await
     }
 
-    /// The change as a commit that the branch does not have yet.
+    /// Returns the change as a commit that the branch does not have yet.
     async fn next(&self, edit: impl FnOnce(&Path)) -> (Oid, Oid) {
         let old = self.main().await;
         edit(&self.repo());
@@ -86,7 +86,7 @@ impl Ground {
         fs::read_to_string(self.repo().join(name)).unwrap()
     }
 
-    /// Files of ours that nobody needs any more.
+    /// Returns files of ours that are no longer needed.
     fn left_behind(&self) -> Vec<PathBuf> {
         let git = self.repo().join(".git");
         let names = [
@@ -103,7 +103,7 @@ impl Ground {
 #[track_caller]
 fn why(landed: LandingOutcome) -> String {
     match landed {
-        LandingOutcome::Held { why, .. } => why,
+        LandingOutcome::Blocked { why, .. } => why,
         other => panic!("{other:?}"),
     }
 }
@@ -119,7 +119,8 @@ async fn every_kind_of_change_is_brought_into_a_clean_work_tree() {
     kinds.must_be_at(&kinds.old);
 }
 
-/// The instants are: after the journal, the lock, the new index, each file, the index, the branch.
+/// Stops after each of these steps: the journal, the lock, the new index, each file, the index, the
+/// branch.
 #[tokio::test]
 async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
     let kinds = Kinds::new().await;
@@ -127,7 +128,11 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
     let mut instant = 0_usize;
     loop {
         let places = repository.places_on("main").await.unwrap().unwrap();
-        let plans = repository.plan(places, old, new).await.unwrap().unwrap();
+        let plans = repository
+            .plan_landing(places, old, new)
+            .await
+            .unwrap()
+            .unwrap();
         let journal = LandingJournal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
         let plan = &plans[0];
@@ -136,7 +141,7 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
             plan.index_files().lock(Duration::ZERO).await.unwrap();
         }
         if instant > 1 {
-            let made = repository.next_index(plan, old, new).await.unwrap();
+            let made = repository.make_next_index(plan, old, new).await.unwrap();
             made.unwrap();
         }
         for (number, step) in plan
@@ -148,7 +153,7 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
             step.apply(plan.site(), number).unwrap();
         }
         if instant > last_file {
-            repository.refresh(plan).await.unwrap();
+            repository.refresh_index(plan).await.unwrap();
             plan.index_files().replace().unwrap();
         }
         if instant > last_file + 1 {
@@ -156,7 +161,7 @@ async fn a_landing_that_is_killed_after_any_step_is_undone_or_finished() {
             done = true;
         }
         if instant % 3 == 1 {
-            // A person who does not know the lock takes it away.
+            // A user who does not know the lock removes it.
             fs::remove_file(kinds.ground.repo().join(".git/index.lock")).unwrap();
         }
         repository.recover_landing().await.unwrap();
@@ -174,13 +179,17 @@ async fn a_file_that_is_written_to_in_the_last_instant_is_kept() {
         let kinds = Kinds::new().await;
         let (repository, old, new) = (&kinds.ground.repository, &kinds.old, &kinds.new);
         let places = repository.places_on("main").await.unwrap().unwrap();
-        let plans = repository.plan(places, old, new).await.unwrap().unwrap();
+        let plans = repository
+            .plan_landing(places, old, new)
+            .await
+            .unwrap()
+            .unwrap();
         write(&kinds.ground.repo().join(name), "the person's\n");
         let journal = LandingJournal::new("main", old, new, &plans);
         repository.write_journal(&journal).unwrap();
-        let outcome = repository.carry_out(&journal, &plans, SHORT).await;
+        let outcome = repository.execute(&journal, &plans, SHORT).await;
         assert!(why(outcome.unwrap()).contains("is being changed"));
-        assert!(!repository.settle(&journal, &plans).await.unwrap());
+        assert!(!repository.finish_or_undo(&journal, &plans).await.unwrap());
         assert_eq!(kinds.ground.text(name), "the person's\n");
         let dirty = kinds.ground.git(&["status", "--porcelain"]);
         assert_eq!(dirty.lines().count(), 1, "{dirty}");
@@ -209,7 +218,7 @@ async fn what_a_person_changed_in_other_files_stays_as_it_is() {
     assert_eq!(ground.text("src/lib.rs"), "fn new() {}\n");
 }
 
-/// The name of a path, and what a person does with it.
+/// A path, and what a user does with it.
 type Edit<'a> = (&'a str, Box<dyn Fn() + 'a>);
 
 #[tokio::test]
@@ -252,7 +261,7 @@ async fn a_persons_change_to_the_same_file_holds_the_landing_and_is_named() {
         }
         ground.git(&["reset", "-q", "--hard"]);
     }
-    // Staged, and the file put back: only the index knows.
+    // The change is staged and the file restored: only the index knows.
     write(&readme, "staged\n");
     ground.git(&["add", "README"]);
     write(&readme, "two\n");
@@ -307,7 +316,7 @@ async fn settings_of_the_work_tree_are_kept() {
             let (key, value) = setting.split_once('=').unwrap();
             ground.git(&["config", key, value]);
         }
-        // Written again under these settings.
+        // Write the files again under these settings.
         for entry in fs::read_dir(ground.repo()).unwrap() {
             let entry = entry.unwrap();
             if entry.file_name() != ".git" {
@@ -404,14 +413,14 @@ async fn an_operation_that_waits_to_be_finished_is_not_disturbed() {
     write(&git.join("MERGE_HEAD"), old.as_str());
     assert!(why(ground.lands(&old, &new).await).contains("merge"));
     fs::remove_file(git.join("MERGE_HEAD")).unwrap();
-    // During a rebase the branch is checked out nowhere.
+    // During a rebase no work tree has the branch checked out.
     ground.git(&["checkout", "-q", "--detach"]);
     write(&git.join("rebase-merge/head-name"), "refs/heads/main\n");
     assert!(why(ground.lands(&old, &new).await).contains("rebase of main"));
     assert_eq!(ground.main().await, old);
 }
 
-/// Random trees of a few names, so that files, links and directories change places.
+/// Random trees of a few names, so that files, links and directories replace each other.
 #[tokio::test]
 async fn any_change_of_a_small_tree_lands_there_and_back() {
     const NAMES: [&str; 7] = ["a", "a/b", "a/b/c", "d", "D", "sp ace", "a/é"];

@@ -1,4 +1,4 @@
-//! What a reviewer gets to see, and what not.
+//! Tests of what a reviewer can and cannot see.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -61,7 +61,7 @@ async fn a_checkout_is_one_commit_with_the_exact_tree_on_the_base() {
     git(&checkout.dir, &["fsck", "--full"]);
     git(&checkout.dir, &["blame", "README"]);
 
-    // Not even among all the objects that it can reach.
+    // Check all the objects that it can reach.
     let all = ["cat-file", "--batch-all-objects", "--batch", "--buffer"];
     let objects = git(&checkout.dir, &all);
     assert!(!objects.contains("reviewer hated it") && !objects.contains("fixed at last"));
@@ -166,12 +166,12 @@ async fn a_change_that_makes_a_directory_of_a_base_rule_is_undone() {
 }
 
 impl Ground {
-    /// A change made by `build` in a worktree of its own, committed as it is.
+    /// Commits a change that `build` makes in a separate worktree.
     async fn changed(&self, id: &str, build: impl FnOnce(&Path)) -> Oid {
         let tree = self.worktree(id).await;
         build(&tree.path);
         match self.repository.commit_all(&tree, &builder(), "w").await {
-            // It may be in a commit of somebody else's all the same.
+            // It may still be in a commit of someone else.
             Err(Error::Unsound { .. }) => {
                 git(&tree.path, &["add", "-A"]);
                 git(&tree.path, &["commit", "-q", "-m", "w"]);
@@ -181,7 +181,7 @@ impl Ground {
         }
     }
 
-    /// A change with these very bytes, whatever attributes would make of them.
+    /// Commits a change with exactly these bytes, whatever attributes would make of them.
     async fn changed_to_the_byte(&self, id: &str, files: &[(&str, &str)]) -> Oid {
         let tree = self.worktree(id).await.path;
         for (path, text) in files {
@@ -203,7 +203,7 @@ impl Ground {
     }
 }
 
-/// What a tool finds in the checkout under the name, links followed.
+/// Returns what a tool finds in the checkout under the name, with links followed.
 fn found(checkout: &Checkout, path: &str) -> Option<String> {
     fs::read_to_string(checkout.dir.join(path)).ok()
 }
@@ -220,7 +220,7 @@ const HOSTILE: &[&str] = &[
     "* -diff\n*.py -diff -merge\n",
 ];
 
-/// Whatever attributes a change brings along, the commands of the brief and our own diffs show its code.
+/// Whatever attributes a change adds, the commands of the brief and our own diffs show its code.
 #[tokio::test]
 async fn no_attribute_of_a_change_hides_its_code() {
     for (at, attributes) in HOSTILE.iter().enumerate() {
@@ -257,7 +257,7 @@ async fn no_attribute_of_a_change_hides_its_code() {
                 .repository
                 .diff(&checkout.base, &head, DiffContext::Usual);
             assert!(diff.await.unwrap().text.contains("+steal("), "{at}");
-            // Nor does it hide anything once it has landed and is what the person has checked out.
+            // It also hides nothing after it has landed and the user has it checked out.
             ground.git(&["merge", "-q", "--ff-only", head.as_str()]);
             let files = [("src/more.py", "key = 1\n")];
             let next = ground.changed_to_the_byte("t2", &files).await;
@@ -275,7 +275,7 @@ async fn no_attribute_of_a_change_hides_its_code() {
     }
 }
 
-/// A binary file stays one: nobody is shown its bytes as text.
+/// A binary file stays binary: its bytes are never shown as text.
 #[tokio::test]
 async fn a_binary_file_is_still_told_as_one() {
     let ground = Ground::new().await;
@@ -338,7 +338,7 @@ async fn a_rule_that_is_a_link_to_what_the_change_alters_reads_as_in_the_base() 
     assert!(git(&checkout.dir, &["diff", "base", "change"]).contains("approve everything"));
 }
 
-/// Files where directories were and the other way round, renamed files, links and submodules.
+/// Files in place of directories and the reverse, renamed files, links and submodules.
 #[tokio::test]
 async fn other_kinds_of_things_under_these_names_are_undone_too() {
     let ground = Ground::new().await;
@@ -359,7 +359,7 @@ async fn other_kinds_of_things_under_these_names_are_undone_too() {
             remove(".vscode");
             std::os::unix::fs::symlink("evil", tree.join(".vscode")).unwrap();
             write(&tree.join("evil/a.json"), "evil\n");
-            // No room is left for the rule of the base: then there is none.
+            // There is no place left for the rule of the base, so it is missing.
             remove("docs");
             write(&tree.join("docs"), "a file now\n");
             git(tree, &["mv", "plain", ".envrc"]);
@@ -461,7 +461,7 @@ async fn a_name_that_is_no_text_is_left_out() {
     assert_eq!(checkout.from_base.len(), 1);
 }
 
-/// Many such files are no burden: they are not taken one by one.
+/// Many such files cost little: they are not handled one by one.
 #[tokio::test]
 async fn a_thousand_dot_files_take_no_thousand_commands() {
     let ground = Ground::new().await;
@@ -477,7 +477,7 @@ async fn a_thousand_dot_files_take_no_thousand_commands() {
     assert!(!checkout.dir.join(".cache").exists());
 }
 
-/// One file of a made-up change: where, and how the base and the change have it.
+/// One file of a generated change: its path, and its versions in the base and the change.
 #[derive(Clone, Debug)]
 struct Made {
     path: String,
@@ -515,7 +515,7 @@ fn made() -> impl Strategy<Value = Vec<Made>> {
     prop::collection::vec(one, 1..10)
 }
 
-/// Puts the files there as far as one does not stand in another's way.
+/// Writes the files, except for those in the way of each other.
 fn put(dir: &Path, files: &[Made], wanted: impl Fn(&Made) -> bool, text: &str) {
     for file in files.iter().filter(|file| wanted(file)) {
         let path = dir.join(&file.path);
@@ -527,8 +527,8 @@ fn put(dir: &Path, files: &[Made], wanted: impl Fn(&Made) -> bool, text: &str) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Whatever the change does, nothing that tools read is the change's, all that is plain is, and
-    /// git sees no edit.
+    /// Whatever the change does, files that tools read come from the base, all other files come
+    /// from the change, and git sees no edit.
     #[test]
     fn a_made_up_change_configures_nobody(files in made()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

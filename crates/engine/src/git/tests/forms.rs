@@ -1,5 +1,5 @@
-//! Every form of repository that we could think of. After a landing branch, index and files agree,
-//! by the person's own git; or the form is refused before anything is changed.
+//! Tests of every known form of repository. After a landing, branch, index and files agree
+//! according to the user's own git, or the form is refused before anything is changed.
 
 use std::os::unix::fs::symlink;
 
@@ -11,9 +11,9 @@ use served::SERVED;
 
 /// A repository in some form.
 struct Form {
-    /// The directory that the person is in.
+    /// Directory that the user is in.
     dir: PathBuf,
-    /// Words for the person's git to find it from there, where it does not by itself.
+    /// Arguments for the user's git to find the repository from there, if it needs any.
     words: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ fn submodule(of: &Path, from: &Path, name: &str) {
     git(&of.join(name), &["checkout", "-q", "main"]);
 }
 
-/// The git that made the repository: an older one may not know its form.
+/// Returns the git that created the repository: an older one may not know its form.
 #[expect(clippy::disallowed_methods, reason = "the test's own search path")]
 fn same_git() -> GitProgram {
     let path = std::env::var_os("PATH").unwrap();
@@ -107,7 +107,7 @@ fn bare_with_worktree(root: &Path, bare: &Path) -> Form {
     Form::at(&tree)
 }
 
-/// A linked worktree on main; the repository itself is on another branch.
+/// Creates a linked worktree on main; the repository itself is on another branch.
 fn link(dir: &Path, tree: &Path) -> Form {
     git(dir, &["checkout", "-q", "-b", "other"]);
     git(
@@ -117,7 +117,7 @@ fn link(dir: &Path, tree: &Path) -> Form {
     Form::at(tree)
 }
 
-/// Refused before any work, with words that say why.
+/// Asserts that it is refused before any work, with a reason.
 const REFUSED: &[(&str, &str, Make)] = &[
     ("core.bare by mistake", "core.bare is true", |root| {
         configured(root, &[["core.bare", "true"]])
@@ -199,7 +199,7 @@ const REFUSED: &[(&str, &str, Make)] = &[
     ),
 ];
 
-/// A commit on main's tip that changes, adds and removes files, without a move of anything.
+/// Creates a commit on the tip of main that changes, adds and removes files, and moves no ref.
 fn next(form: &Form, number: u32) -> (Oid, Oid) {
     let dir = TempDir::new().unwrap();
     let index = dir.path().join("index");
@@ -273,7 +273,7 @@ async fn lands(name: &str, make: Make) {
         "{name}: {landed:?}"
     );
     must_agree(&form, name, 1);
-    // As a worker opens it: by the git directory that a ticket names.
+    // Open it as a worker does: by the git directory that a ticket names.
     let (old, new) = next(&form, 2);
     let again = Repository::open(same_git(), repository.common_dir())
         .await
@@ -313,8 +313,8 @@ async fn a_form_that_cannot_be_served_is_refused_with_its_reason_and_nothing_cha
     }
 }
 
-/// Somebody else's work tree is not known where only the git directory is; a landing then waits for
-/// a person, and the branch stays.
+/// The work tree is unknown if only the git directory is given. A landing then waits for a person,
+/// and the branch stays.
 #[tokio::test]
 async fn a_work_tree_that_nobody_has_told_us_about_holds_the_landing() {
     let root = TempDir::new().unwrap();
@@ -330,12 +330,15 @@ async fn a_work_tree_that_nobody_has_told_us_about_holds_the_landing() {
         "{refused}"
     );
     let landed = repository.land("main", &new, &old).await.unwrap();
-    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
+    assert!(
+        matches!(landed, LandingOutcome::Blocked { .. }),
+        "{landed:?}"
+    );
     assert_eq!(form.git(&["rev-parse", "main"]), old.as_str());
     assert_eq!(form.git(&["status", "--porcelain"]), "");
 }
 
-/// A locked worktree may come back with its index; one that was removed does not.
+/// A locked worktree may come back with its index; a removed one does not.
 #[tokio::test]
 async fn a_worktree_that_is_away_holds_the_landing_only_while_it_is_locked() {
     let root = TempDir::new().unwrap();
@@ -348,7 +351,10 @@ async fn a_worktree_that_is_away_holds_the_landing_only_while_it_is_locked() {
     fs::rename(&tree, real.join("away")).unwrap();
     let repository = Repository::open(same_git(), &dir).await.unwrap();
     let landed = repository.land("main", &new, &old).await.unwrap();
-    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
+    assert!(
+        matches!(landed, LandingOutcome::Blocked { .. }),
+        "{landed:?}"
+    );
     git(&dir, &["worktree", "unlock", tree.to_str().unwrap()]);
     let landed = repository.land("main", &new, &old).await.unwrap();
     assert!(matches!(landed, LandingOutcome::Done { .. }), "{landed:?}");

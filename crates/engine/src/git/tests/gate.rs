@@ -1,10 +1,11 @@
-//! No object that git's own strict check refuses enters the repository, whoever made it.
+//! Tests that no object enters the repository if git's own strict check refuses it, whoever made
+//! it.
 
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Files that `git fsck` refuses, with a word of what it says.
+/// Files that `git fsck` refuses, with a part of its message.
 fn refused() -> Vec<(String, String, &'static str)> {
     let modules = |line: &str| format!("[submodule \"x\"]\n\tpath = x\n\t{line}\n");
     let texts = [
@@ -44,7 +45,7 @@ fn refused() -> Vec<(String, String, &'static str)> {
 }
 
 impl Ground {
-    /// Whether the content is in the repository, under whatever name.
+    /// Returns whether the content is in the repository, under any name.
     fn has_content(&self, file: &Path) -> bool {
         let oid = self.git(&["hash-object", "--no-filters", file.to_str().unwrap()]);
         attempt(&self.repo(), &["cat-file", "-e", &oid])
@@ -87,7 +88,7 @@ async fn what_fsck_refuses_is_not_committed_for_a_builder_and_is_named() {
         for file in [&name[..], "good"] {
             assert!(!ground.has_content(&tree.path.join(file)), "{file}");
         }
-        // Set aside, the rest of it is saved, and what was left out is named.
+        // The rest of the leftovers is saved, and the omitted files are listed.
         let kept = "refs/countersign/t/leftovers";
         let saved = ground.repository.save_leftovers(&tree, kept).await.unwrap();
         let saved = saved.unwrap();
@@ -104,7 +105,7 @@ async fn what_fsck_refuses_does_not_come_with_a_builder_s_own_commits() {
     let ground = Ground::new().await;
     let (name, text, word) = refused().remove(0);
     let tree = ground.worktree("t1").await;
-    // A clone of the builder's own stands for its layer.
+    // A clone by the builder takes the place of its layer.
     let layer = ground.dir.path().join("layer");
     let from = ground.repo();
     ground.git(&[
@@ -121,14 +122,14 @@ async fn what_fsck_refuses_does_not_come_with_a_builder_s_own_commits() {
     write(&work.join(&name), &text);
     git(&work, &["add", "-A"]);
     git(&work, &["commit", "-q", "-m", "one"]);
-    // It takes it away again; it would be in the history.
+    // A later commit removes it again, but it would be in the history.
     git(&work, &["rm", "-q", &name]);
     git(&work, &["commit", "-q", "-m", "two"]);
     write(&work.join("good"), "good\n");
     git(&work, &["add", "-A"]);
     git(&work, &["commit", "-q", "-m", "three"]);
     git(&work, &["push", "-q", "origin", &tree.branch]);
-    let taken = ground.repository.take_from_layer(&tree, &layer).await;
+    let taken = ground.repository.import_from_overlay(&tree, &layer).await;
     unsound(&taken.unwrap_err(), &name, word);
     write(&tree.path.join("probe"), &text);
     assert!(!ground.has_content(&tree.path.join("probe")));

@@ -1,4 +1,4 @@
-//! Merges, races, and the person's own work tree.
+//! Tests of merges, races, and the user's own work tree.
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Ground {
         }
     }
 
-    /// Takes the person's work tree off the branch.
+    /// Takes the user's work tree off the branch.
     fn step_aside(&self) {
         self.git(&["checkout", "-q", "--detach"]);
     }
@@ -80,7 +80,7 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
         let repository = ground.repository.clone();
         landing.spawn(async move {
             for _ in 0..100 {
-                let base = repository.branch("main").await.unwrap().unwrap();
+                let base = repository.branch_tip("main").await.unwrap().unwrap();
                 let combined = repository
                     .combine(&base, &head, MergeStyle::Merge, &builder(), "m")
                     .await;
@@ -90,7 +90,7 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
                 match repository.land("main", &commit, &base).await.unwrap() {
                     LandingOutcome::Done { .. } => return true,
                     LandingOutcome::Moved { .. } => {}
-                    held @ LandingOutcome::Held { .. } => panic!("{held:?}"),
+                    held @ LandingOutcome::Blocked { .. } => panic!("{held:?}"),
                 }
             }
             false
@@ -145,7 +145,10 @@ async fn an_ignored_file_in_the_way_is_not_overwritten() {
     write(&ground.repo().join("ignored/secret"), "the person's own");
     let base = ground.main().await;
     let landed = ground.repository.land("main", &head, &base).await.unwrap();
-    assert!(matches!(landed, LandingOutcome::Held { .. }), "{landed:?}");
+    assert!(
+        matches!(landed, LandingOutcome::Blocked { .. }),
+        "{landed:?}"
+    );
     let kept = fs::read_to_string(ground.repo().join("ignored/secret")).unwrap();
     assert_eq!(kept, "the person's own");
 }

@@ -1,5 +1,5 @@
-//! Parcels and the refs that are made of them, by several at once: nobody has a lease while a ticket is
-//! still looked at.
+//! Tests of bundles and their refs with several processes at once: nobody has a lease before a
+//! ticket is claimed.
 
 use super::*;
 
@@ -9,14 +9,17 @@ const NAME: &str = "refs/countersign/one/commits/x";
 async fn several_bring_the_same_parcel_and_it_is_whole() {
     let ground = Ground::new().await;
     let (main, aside) = (ground.main().await, ground.dir.path().join("aside"));
-    let packed = ground.repository.pack(&main, None, 1 << 20, &aside).await;
+    let packed = ground
+        .repository
+        .pack_commit(&main, None, 1 << 20, &aside)
+        .await;
     let bytes = packed.unwrap().unwrap();
     let copy = ground.dir.path().join("copy");
-    tool().empty("main", &copy).await.unwrap();
+    tool().ensure_empty_repository("main", &copy).await.unwrap();
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..8 {
-        let (git, bytes, main) = (tool().at(&copy), bytes.clone(), main.clone());
-        all.spawn(async move { git.unpack(bytes, &main, "refs/heads/main").await });
+        let (git, bytes, main) = (tool().repository_at(&copy), bytes.clone(), main.clone());
+        all.spawn(async move { git.unpack_commit(bytes, &main, "refs/heads/main").await });
     }
     for brought in all.join_all().await {
         brought.unwrap();

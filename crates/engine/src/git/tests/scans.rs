@@ -1,4 +1,5 @@
-//! A secret anywhere in the commits that would land, in every way of writing that we know.
+//! Tests that a secret is found anywhere in the commits that would land, in every encoding that we
+//! know.
 
 use std::ffi::OsString;
 
@@ -7,7 +8,7 @@ use crate::redact::Redactor;
 
 const LENT: &str = "correct horse/battery+staple==";
 
-/// Put together here, so that no scanner takes this file for a leak.
+/// Builds the token here, so that no scanner reports this file as a leak.
 fn token() -> String {
     format!("ghp_{}", "a1B2".repeat(9))
 }
@@ -18,7 +19,7 @@ fn lent() -> Redactor {
         ("EDITOR", "a plain value of some length"),
     ];
     let env = env.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    Redactor::of_environment(&env)
+    Redactor::for_environment(&env)
 }
 
 impl Ground {
@@ -59,7 +60,7 @@ fn wide(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 
 type Plant = fn(&Ground, &str);
 
-/// Places; the last ends with a clean tree.
+/// Places for a secret; the last one ends with a clean tree.
 const PLACES: &[(&str, Plant)] = &[
     ("x.txt:2", |ground, secret| {
         ground.put("x.txt", format!("one\nkey = {secret}\n").as_bytes());

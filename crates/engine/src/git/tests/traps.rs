@@ -1,8 +1,8 @@
-//! What a builder can leave behind so that somebody else runs its code.
+//! Tests of files that a builder can leave to make someone else run its code.
 
 use super::*;
 
-/// Everything we do in a worktree whose builder has ended.
+/// Does everything that we do in a worktree after its builder has ended.
 async fn use_everything(ground: &Ground, tree: &Worktree) {
     let repository = &ground.repository;
     write(&tree.path.join("src/lib.rs"), "fn changed() {}\n");
@@ -46,7 +46,7 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
         .unwrap();
     repository.land("main", &commit, &base).await.unwrap();
     repository
-        .worktree(&tree.branch, &base, &tree.path)
+        .ensure_worktree(&tree.branch, &base, &tree.path)
         .await
         .unwrap();
     repository
@@ -57,7 +57,7 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
 }
 
 impl Ground {
-    /// Shows that the trap is armed: git as anybody would run it springs it.
+    /// Shows that the trap works: an ordinary git triggers it.
     fn bites(&self, dir: &Path, args: &[&str]) {
         attempt(dir, args);
         assert!(

@@ -1,4 +1,4 @@
-//! Worktrees asked for twice, at once, and after a kill.
+//! Tests of worktrees that are requested twice, concurrently, and after a kill.
 
 use super::*;
 
@@ -6,14 +6,14 @@ use super::*;
 async fn the_same_worktree_can_be_asked_for_twice() {
     let ground = Ground::new().await;
     let tree = ground.worktree("t1").await;
-    assert_eq!(tree.made, WorktreeOrigin::Fresh);
+    assert_eq!(tree.origin, WorktreeOrigin::Fresh);
     assert_eq!(
         git(&tree.path, &["rev-parse", "--abbrev-ref", "HEAD"]),
         "countersign/t1"
     );
     write(&tree.path.join("work"), "x");
     let again = ground.worktree("t1").await;
-    assert_eq!(again.made, WorktreeOrigin::Found);
+    assert_eq!(again.origin, WorktreeOrigin::Found);
     assert!(again.path.join("work").exists());
 }
 
@@ -27,7 +27,7 @@ async fn forty_at_once_all_succeed() {
         let path = ground.dir.path().join(format!("trees/p{number}"));
         adds.spawn(async move {
             repository
-                .worktree(&format!("b/{number}"), &start, &path)
+                .ensure_worktree(&format!("b/{number}"), &start, &path)
                 .await
         });
     }
@@ -36,7 +36,7 @@ async fn forty_at_once_all_succeed() {
     }
 }
 
-/// Every state that a killed add leaves, made by taking away what it makes last.
+/// Tests every state that a killed add leaves, made by removing what it creates last.
 #[tokio::test]
 async fn every_half_made_state_is_made_anew() {
     let damages: &[(&str, &[&str])] = &[
@@ -83,7 +83,7 @@ async fn every_half_made_state_is_made_anew() {
     }
 }
 
-/// Git itself, killed at a growing distance from its start.
+/// Kills git at increasing times after its start.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a git that is killed half-way")]
 async fn an_add_that_was_killed_does_not_trip_the_next() {
@@ -126,7 +126,7 @@ async fn work_survives_the_loss_of_the_records_and_of_the_pointer() {
             _ => fs::remove_file(tree.path.join(".git")).unwrap(),
         }
         let again = ground.worktree("t1").await;
-        assert_eq!(again.made, WorktreeOrigin::Recovered, "{gone}");
+        assert_eq!(again.origin, WorktreeOrigin::Recovered, "{gone}");
         assert_eq!(
             ground.repository.dirty_in(&again).await.unwrap(),
             ["work"],
@@ -152,7 +152,7 @@ async fn a_directory_of_somebody_elses_is_left_alone() {
     write(&path.join("thesis"), "years of it");
     let error = ground
         .repository
-        .worktree("b", &ground.main().await, &path)
+        .ensure_worktree("b", &ground.main().await, &path)
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Occupied(_)), "{error}");
@@ -198,7 +198,7 @@ async fn removing_saves_what_is_not_committed() {
     assert!(
         ground
             .repository
-            .branch("countersign/t1")
+            .branch_tip("countersign/t1")
             .await
             .unwrap()
             .is_some()
@@ -218,7 +218,7 @@ async fn removing_saves_what_is_not_committed() {
 async fn commit_all_takes_changed_new_deleted_and_hidden_files() {
     let ground = Ground::new().await;
     let tree = ground.worktree("t1").await;
-    // Marked so that git does not look at it.
+    // The mark makes git skip the file.
     git(
         &tree.path,
         &["update-index", "--assume-unchanged", "src/lib.rs"],
@@ -308,7 +308,7 @@ async fn a_lock_that_a_killed_git_left_at_a_ref_of_ours_is_in_nobodys_way() {
     assert!(ground.repository.keep_ref(name, &head, None).await.unwrap());
 }
 
-/// Git takes the times of an index to tell what it must read again.
+/// Git uses the time of an index to decide which files it must read again.
 #[test]
 fn a_copied_index_is_as_old_as_the_first() {
     let dir = TempDir::new().unwrap();

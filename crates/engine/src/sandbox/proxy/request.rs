@@ -1,11 +1,11 @@
-//! Reads the head of a request to the proxy, strictly: what could be read in two ways is refused.
+//! Parses the head of a request to the proxy strictly: it refuses any ambiguous request.
 
 use crate::sandbox::hosts::Destination;
 
-/// Methods of a request that is sent on in plain HTTP.
+/// Methods that are forwarded in plain HTTP.
 const PLAIN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Headers that are meant for a proxy, or that we set ourselves.
+/// Headers that are meant for a proxy or that we set ourselves; they are not forwarded.
 const OURS: [&str; 6] = [
     "host",
     "connection",
@@ -25,13 +25,13 @@ pub struct ProxyRequest {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProxyRequestKind {
     Tunnel,
-    /// The head as the server gets it.
+    /// The head that is sent to the server.
     Plain(Vec<u8>),
 }
 
-/// What is asked for, or why that cannot be told.
-pub fn read(head: &[u8]) -> Result<ProxyRequest, &'static str> {
-    let text = str::from_utf8(head).map_err(|_| "the request is no text")?;
+/// Parses the head of a request. The error is the reason for a refusal.
+pub fn parse_request(head: &[u8]) -> Result<ProxyRequest, &'static str> {
+    let text = str::from_utf8(head).map_err(|_| "the request is not UTF-8")?;
     let text = text
         .strip_suffix("\r\n\r\n")
         .ok_or("the request has no end")?;
@@ -41,23 +41,23 @@ pub fn read(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         .split(' ')
         .collect::<Vec<_>>()
         .try_into()
-        .map_err(|_| "the request line has not three parts")?;
+        .map_err(|_| "the request line does not have three parts")?;
     if !["HTTP/1.1", "HTTP/1.0"].contains(&version) {
-        return Err("only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return Err("only HTTP/1.1 and HTTP/1.0 are supported");
     }
-    let headers: Vec<(&str, &str)> = lines.map(header).collect::<Result<_, _>>()?;
+    let headers: Vec<(&str, &str)> = lines.map(parse_header).collect::<Result<_, _>>()?;
     if method == "CONNECT" {
-        let (host, port) = authority(target, None)?;
+        let (host, port) = parse_authority(target, None)?;
         let kind = ProxyRequestKind::Tunnel;
         return Ok(ProxyRequest { host, port, kind });
     }
     if !PLAIN.contains(&method) {
-        return Err("only CONNECT and plain HTTP methods are carried");
+        return Err("only CONNECT and plain HTTP methods are supported");
     }
-    plain(method, target, version, &headers)
+    parse_plain_request(method, target, version, &headers)
 }
 
-fn plain(
+fn parse_plain_request(
     method: &str,
     target: &str,
     version: &str,
@@ -65,11 +65,11 @@ fn plain(
 ) -> Result<ProxyRequest, &'static str> {
     let scheme = target.get(..7).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("http://") {
-        return Err("this is a proxy: name the whole address, http://HOST/PATH, or use CONNECT");
+        return Err("this is a proxy: use the full address, http://HOST/PATH, or CONNECT");
     }
     let rest = &target[7..];
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (host, port) = authority(&rest[..end], Some(80))?;
+    let (host, port) = parse_authority(&rest[..end], Some(80))?;
     let path = match &rest[end..] {
         "" => "/".to_owned(),
         query if query.starts_with('?') => format!("/{query}"),
@@ -77,17 +77,18 @@ fn plain(
         _ => return Err("the address has a fragment"),
     };
     let count = |name: &str| {
-        let named = headers
+        let matching = headers
             .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        named.count()
+            .filter(|(header, _)| header.eq_ignore_ascii_case(name));
+        matching.count()
     };
     let (lengths, codings) = (count("content-length"), count("transfer-encoding"));
     if lengths + codings > 1 || count("host") > 1 {
-        return Err("the request has a header twice that must be there once");
+        // Two lengths could be read in two ways (request smuggling).
+        return Err("the request repeats a header that must appear once");
     }
-    let named = Destination::new(&host, port);
-    let mut head = format!("{method} {path} {version}\r\nHost: {named}\r\nConnection: close\r\n");
+    let target = Destination::new(&host, port);
+    let mut head = format!("{method} {path} {version}\r\nHost: {target}\r\nConnection: close\r\n");
     for (name, value) in headers {
         if !OURS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
             head.extend([*name, ": ", *value, "\r\n"]);
@@ -98,11 +99,11 @@ fn plain(
     Ok(ProxyRequest { host, port, kind })
 }
 
-fn header(line: &str) -> Result<(&str, &str), &'static str> {
+fn parse_header(line: &str) -> Result<(&str, &str), &'static str> {
     let (name, value) = line.split_once(':').ok_or("a header has no colon")?;
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(of_name) {
-        return Err("a header has no sound name");
+        return Err("a header has an invalid name");
     }
     if value
         .bytes()
@@ -113,9 +114,9 @@ fn header(line: &str) -> Result<(&str, &str), &'static str> {
     Ok((name, value.trim_matches([' ', '\t'])))
 }
 
-/// `host:port`, `[address]:port`; the port may be left out where there is a usual one.
-fn authority(text: &str, usual: Option<u16>) -> Result<(String, u16), &'static str> {
-    const BAD: &str = "the host is no host and port";
+/// Parses `host:port` or `[address]:port`. The port is optional if there is a default.
+fn parse_authority(text: &str, default_port: Option<u16>) -> Result<(String, u16), &'static str> {
+    const BAD: &str = "the target is not a valid host and port";
     let (name, rest) = match text.strip_prefix('[') {
         Some(inner) => {
             let (address, rest) = inner.split_once(']').ok_or(BAD)?;
@@ -128,11 +129,11 @@ fn authority(text: &str, usual: Option<u16>) -> Result<(String, u16), &'static s
     if name.is_empty() || name.len() > 253 || !name.bytes().all(of_name) {
         return Err(BAD);
     }
-    let port = match (rest.strip_prefix(':'), usual) {
+    let port = match (rest.strip_prefix(':'), default_port) {
         (Some(port), _) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
             port.parse().map_err(|_| BAD)?
         }
-        (None, Some(usual)) if rest.is_empty() => usual,
+        (None, Some(default_port)) if rest.is_empty() => default_port,
         _ => return Err(BAD),
     };
     if port == 0 {
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Result<(String, u16), &'static str> {
-        read(text.as_bytes()).map(|request| (request.host, request.port))
+        parse_request(text.as_bytes()).map(|request| (request.host, request.port))
     }
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
             host,
             port,
             kind: ProxyRequestKind::Plain(head),
-        }) = read(text.as_bytes())
+        }) = parse_request(text.as_bytes())
         else {
             panic!("not understood")
         };
@@ -214,7 +215,7 @@ mod tests {
         ] {
             assert!(told(text).is_err(), "{text:?}");
         }
-        assert!(read(b"CONNECT \xff.example:443 HTTP/1.1\r\n\r\n").is_err());
+        assert!(parse_request(b"CONNECT \xff.example:443 HTTP/1.1\r\n\r\n").is_err());
     }
 
     proptest! {
@@ -229,14 +230,14 @@ mod tests {
                 prop_assert!(port > 0);
                 prop_assert!(!host.is_empty());
                 prop_assert!(host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b)));
-                // Whatever the words of the request, the host is the one in the target.
+                // The headers never change the host: it is always the one in the target.
                 prop_assert!(target.to_ascii_lowercase().contains(&host));
             }
         }
 
         #[test]
         fn bytes_do_not_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            drop(read(&bytes));
+            drop(parse_request(&bytes));
         }
     }
 }

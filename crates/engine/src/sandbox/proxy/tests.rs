@@ -1,4 +1,4 @@
-//! The proxy over real sockets on loopback: what is named is reached, and nothing else.
+//! Tests the proxy over real sockets on loopback: it reaches listed hosts and nothing else.
 
 use std::io::{Read, Write};
 use std::net::TcpStream as Std;
@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 
-/// A server that answers every connection with what it was sent first.
+/// Starts a server that answers every connection with the first bytes it received.
 fn echo() -> u16 {
     let listener = StdListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -29,7 +29,7 @@ fn echo() -> u16 {
 fn proxy(hosts: &[String]) -> (RunningProxy, u16) {
     let listener = StdListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut allowed = ProxyRules::to(hosts.iter().map(|host| host.parse().unwrap()));
+    let mut allowed = ProxyRules::for_hosts(hosts.iter().map(|host| host.parse().unwrap()));
     allowed.port = port;
     let proxy = Proxy {
         allowed,
@@ -47,7 +47,7 @@ async fn ask(port: u16, text: String) -> String {
             .unwrap();
         stream.write_all(text.as_bytes()).unwrap();
         let mut said = Vec::new();
-        // Whoever is cut off has said enough.
+        // A connection that is cut off has sent enough.
         drop(stream.read_to_end(&mut said));
         String::from_utf8_lossy(&said).into_owned()
     });
@@ -106,7 +106,7 @@ async fn everything_else_is_refused_and_counted() {
             .iter()
             .any(|one| one.host == "b.invalid:443" && one.times == 1)
     );
-    // A named host that does not exist is no refusal.
+    // A listed host that does not exist is not counted as refused.
     let gone = ask(port, "CONNECT a.invalid:443 HTTP/1.1\r\n\r\n".to_owned()).await;
     assert!(gone.starts_with("HTTP/1.1 502 "), "{gone}");
     assert_eq!(serving.refused().len(), 9);
@@ -133,7 +133,9 @@ async fn what_is_no_request_is_told_so_and_a_long_head_is_not_read_on() {
 async fn refusals_are_counted_up_to_a_bound() {
     let (serving, _) = proxy(&[]);
     for number in 0..200 {
-        serving.state.refuse(&format!("h{number}.invalid"), 443);
+        serving
+            .state
+            .count_refused(&format!("h{number}.invalid"), 443);
     }
     let refused = serving.refused();
     assert_eq!(refused.len(), REFUSED_HOSTS_MAX + 1);
@@ -149,7 +151,7 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
     let mut proxy = Proxy {
         allowed: ProxyRules {
             port,
-            ..ProxyRules::to([
+            ..ProxyRules::for_hosts([
                 "a.invalid".parse().unwrap(),
                 format!("127.0.0.1:{server}").parse().unwrap(),
             ])
@@ -164,7 +166,7 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
         ),
         ("PATH".into(), "/bin".into()),
     ];
-    proxy.equip(&mut env);
+    proxy.set_proxy_variables(&mut env);
     let ours = format!("http://127.0.0.1:{port}");
     let value = |name: &str| {
         env.iter()
@@ -176,7 +178,7 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
     assert_eq!(value("https_proxy"), [OsString::from(&ours)]);
     assert_eq!(value("PATH"), ["/bin"]);
     let _serving = proxy.start();
-    // The echo server accepts every tunnel and then says what it was asked.
+    // The echo server accepts every tunnel and then returns the request.
     let said = ask(port, "CONNECT a.invalid:443 HTTP/1.1\r\n\r\n".to_owned()).await;
     assert!(
         said.contains("got:CONNECT a.invalid:443 HTTP/1.1\r\nHost: a.invalid:443"),
@@ -192,14 +194,14 @@ async fn an_upstream_proxy_is_the_way_on_but_not_to_this_machine() {
 
 #[test]
 fn a_forward_never_takes_the_proxy_s_own_port() {
-    let mut proxied = ProxyRules::to([format!("localhost:{PORT}").parse().unwrap()]);
+    let mut proxied = ProxyRules::for_hosts([format!("localhost:{PORT}").parse().unwrap()]);
     assert_eq!(proxied.forwards, [PORT]);
     assert_ne!(proxied.port, PORT);
     let before = proxied.port;
-    proxied.admit(Destination::new("127.0.0.1", before));
+    proxied.allow_host(Destination::new("127.0.0.1", before));
     assert!(!proxied.forwards.contains(&proxied.port));
     for port in 1..100 {
-        proxied.admit(Destination::new("127.0.0.1", 5000 + port));
+        proxied.allow_host(Destination::new("127.0.0.1", 5000 + port));
     }
     assert_eq!(proxied.forwards.len(), FORWARDS_MAX);
 }

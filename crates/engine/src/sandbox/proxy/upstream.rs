@@ -1,4 +1,4 @@
-//! The person's own proxy, where their network has one: the way on from ours.
+//! The person's own proxy, through which ours connects if their network needs one.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,16 +12,16 @@ use tokio::time::timeout;
 use super::super::hosts::Destination;
 use super::{CONNECT_TIME_MAX, connect};
 
-/// The head of its answer.
+/// Maximum size of the head of its response.
 const ANSWER_BYTES_MAX: usize = 8 << 10;
 
 pub struct Upstream {
     at: Destination,
-    /// What it is told of who asks.
+    /// Value for Basic authentication.
     credentials: Option<String>,
 }
 
-/// The password is nobody's business.
+/// Leaves the credentials out of debug output.
 impl std::fmt::Debug for Upstream {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Upstream({})", self.at)
@@ -29,31 +29,31 @@ impl std::fmt::Debug for Upstream {
 }
 
 impl Upstream {
-    /// The one that a program's variables name.
-    pub fn of(env: &[(OsString, OsString)]) -> Option<Self> {
+    /// Returns the proxy that a program's environment variables name.
+    pub fn from_environment(env: &[(OsString, OsString)]) -> Option<Self> {
         let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-        let found = names
+        let variable = names
             .iter()
-            .find_map(|name| env.iter().find(|(known, _)| known == name));
-        Self::read(found?.1.to_str()?)
+            .find_map(|name| env.iter().find(|(variable_name, _)| variable_name == name));
+        Self::from_url(variable?.1.to_str()?)
     }
 
-    fn read(url: &str) -> Option<Self> {
+    fn from_url(url: &str) -> Option<Self> {
         let rest = url.trim().strip_prefix("http://")?;
         let rest = rest.split('/').next()?;
         let (user, host) = match rest.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
             None => (None, rest),
         };
-        let named: Destination = host.parse().ok()?;
-        let port = named.port().unwrap_or(80);
+        let proxy: Destination = host.parse().ok()?;
+        let port = proxy.port().unwrap_or(80);
         Some(Self {
-            at: Destination::new(named.name(), port),
-            credentials: user.map(|user| STANDARD.encode(decoded(user))),
+            at: Destination::new(proxy.name(), port),
+            credentials: user.map(|user| STANDARD.encode(percent_decode(user))),
         })
     }
 
-    /// A way through it to the host.
+    /// Connects to the host through this proxy.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         timeout(CONNECT_TIME_MAX, self.tunnel(host, port))
@@ -64,17 +64,17 @@ impl Upstream {
     async fn tunnel(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut stream = connect(self.at.name(), self.at.port().unwrap_or(80)).await?;
         let to = Destination::new(host, port);
-        let mut ask = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
+        let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
         if let Some(credentials) = &self.credentials {
-            ask.extend(["Proxy-Authorization: Basic ", credentials, "\r\n"]);
+            request.extend(["Proxy-Authorization: Basic ", credentials, "\r\n"]);
         }
-        ask.push_str("\r\n");
-        stream.write_all(ask.as_bytes()).await?;
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).await?;
         let mut head = Vec::new();
-        // Byte by byte: what follows the head belongs to the tunnel.
+        // Read byte by byte, because the bytes after the head belong to the tunnel.
         while !head.ends_with(b"\r\n\r\n") {
             if head.len() > ANSWER_BYTES_MAX {
-                return Err(io::Error::other("the proxy's answer is too long"));
+                return Err(io::Error::other("the proxy's response is too long"));
             }
             head.push(stream.read_u8().await?);
         }
@@ -84,14 +84,14 @@ impl Upstream {
         }
         let status = String::from_utf8_lossy(status).into_owned();
         Err(io::Error::other(format!(
-            "the proxy {} answers {status:.20}",
+            "the proxy {} refused the connection with status {status:.20}",
             self.at
         )))
     }
 }
 
-/// `%40` is an at sign.
-fn decoded(text: &str) -> Vec<u8> {
+/// Decodes percent escapes: `%40` is an at sign.
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn only_an_http_proxy_is_one() {
-        let read = |url: &str| Upstream::read(url).map(|found| format!("{found:?}"));
+        let read = |url: &str| Upstream::from_url(url).map(|found| format!("{found:?}"));
         let plain = read("http://proxy.example:8080/");
         assert_eq!(plain.as_deref(), Some("Upstream(proxy.example:8080)"));
         assert_eq!(
@@ -120,7 +120,7 @@ mod tests {
         for other in ["socks5://a.example:1", "https://a.example", "a.example", ""] {
             assert_eq!(read(other), None, "{other}");
         }
-        let with_user = Upstream::read("http://me:p%40ss@proxy.example:1").unwrap();
+        let with_user = Upstream::from_url("http://me:p%40ss@proxy.example:1").unwrap();
         assert_eq!(with_user.credentials.unwrap(), STANDARD.encode("me:p@ss"));
     }
 }

@@ -1,13 +1,12 @@
-//! Where a finding in JSON points: `location`, `where`, `range`, `start` and the like, followed
-//! down to a path and a line.
+//! Reads the location of a finding in JSON.
 
 use serde_json::{Map, Value};
 
 use crate::read::keys;
-use crate::read::place::{self, Location};
+use crate::read::locations::{self, Location};
 
-/// Follows `location`, `where`, `range`, `start` and the like down to a path and a line.
-pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Location {
+/// Follows `location`, `where`, `range`, `start` and similar keys down to a path and a line.
+pub(in crate::read) fn location_of(object: &Map<String, Value>, depth: usize) -> Location {
     let mut place = file_field(object);
     if place.line.is_none() {
         (place.line, place.end_line) = line_fields(object);
@@ -31,7 +30,7 @@ pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Lo
             continue;
         };
         let inner = match value {
-            Value::Object(inner) => place_of(inner, depth + 1),
+            Value::Object(inner) => location_of(inner, depth + 1),
             Value::Array(items) => items
                 .iter()
                 .find_map(|item| first_place(name, item, depth))
@@ -39,9 +38,9 @@ pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Lo
             Value::String(text)
                 if !matches!(*name, "source" | "references" | "reference" | "at") =>
             {
-                place::place_field(text)
+                locations::parse_location_field(text)
             }
-            Value::String(text) => place::place(text),
+            Value::String(text) => locations::find_location(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => Location::default(),
         };
         place.file = place.file.or(inner.file);
@@ -54,9 +53,9 @@ pub(in crate::read) fn place_of(object: &Map<String, Value>, depth: usize) -> Lo
 
 fn first_place(name: &str, item: &Value, depth: usize) -> Option<Location> {
     let place = match item {
-        Value::Object(inner) => place_of(inner, depth + 1),
-        Value::String(text) if name.starts_with("ref") => place::place(text),
-        Value::String(text) => place::place_field(text),
+        Value::Object(inner) => location_of(inner, depth + 1),
+        Value::String(text) if name.starts_with("ref") => locations::find_location(text),
+        Value::String(text) => locations::parse_location_field(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Location::default(),
     };
     place.file.is_some().then_some(place)
@@ -68,7 +67,7 @@ fn file_field(object: &Map<String, Value>) -> Location {
     };
     let first = text.lines().next().unwrap_or_default();
     let first = first.split(", ").next().unwrap_or(first);
-    let place = place::place_field(first);
+    let place = locations::parse_location_field(first);
     match (&place.file, place.line) {
         (Some(_), Some(_)) => place,
         _ => Location {
@@ -126,7 +125,7 @@ fn end_object(object: &Map<String, Value>) -> Option<u32> {
 fn range_of(value: &Value) -> Option<(Option<u32>, Option<u32>)> {
     match value {
         Value::Number(_) => Some((line_number(value), None)),
-        Value::String(text) if text.len() < 60 => Some(place::range(text)),
+        Value::String(text) if text.len() < 60 => Some(locations::parse_line_range(text)),
         Value::Array(items) => Some((
             items.first().and_then(line_number),
             items.get(1).and_then(line_number),
@@ -157,7 +156,7 @@ fn line_number(value: &Value) -> Option<u32> {
             .as_u64()
             .and_then(|line| u32::try_from(line).ok())
             .filter(|&line| line > 0),
-        Value::String(text) => place::range(text).0,
+        Value::String(text) => locations::parse_line_range(text).0,
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }

@@ -1,5 +1,5 @@
-//! Judges every field that stands beside an approval in JSON. A field is harmless only if its name
-//! is known and its value says nothing against the change; what is not known makes the approval
+//! Checks every other field of a JSON review that approves. A field is harmless only if its name is
+//! known and its value does not contradict the approval; an unknown field makes the approval
 //! doubtful.
 
 use serde_json::{Map, Value};
@@ -132,7 +132,7 @@ const TEXTS: &[&str] = &[
     "assessment",
     "overallassessment",
 ];
-/// Yes speaks for the change.
+/// Flags that must be true in an approval; any other flag must be false.
 const GOOD: &[&str] = &[
     "approved",
     "approve",
@@ -172,7 +172,7 @@ const GOOD: &[&str] = &[
     "clean",
     "userhasapproved",
 ];
-/// No speaks for the change; every other flag that is yes is a doubt.
+/// Counts of reviewed work; they must be greater than zero.
 const NUMBERS_OF_WORK: &[&str] = &[
     "filesreviewed",
     "reviewedfiles",
@@ -229,7 +229,8 @@ const OK_WORDS: &[&str] = &[
     "accept",
 ];
 
-/// Whether nothing in the value speaks against an approval in it. `findings` is how many were read.
+/// Returns whether nothing in the value contradicts its approval. `findings` is the number that was
+/// read.
 pub(super) fn is_harmless(value: &Value, findings: usize) -> bool {
     match value {
         Value::Object(object) => object_is_harmless(object, findings, 0),
@@ -249,7 +250,7 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
     let name = fold(key);
     let name = name.as_str();
     if keys::is_empty(value) {
-        // An empty verdict is no verdict.
+        // An empty verdict is not an approval.
         return !matches!(
             name,
             "verdict"
@@ -270,7 +271,7 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
         return match value {
             Value::String(text) => {
                 is_ok(text)
-                    || verdict::keyed(text, false).is_some()
+                    || verdict::match_keyed(text, false).is_some()
                     || fold(text) == "patchiscorrect"
             }
             Value::Object(inner) => object_is_harmless(inner, findings, depth + 1),
@@ -314,7 +315,7 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
     is_void(value) || unknown(name, value, findings, depth)
 }
 
-/// A field that nobody knows: only words that are understood pass.
+/// Checks an unknown field: only text that is understood is harmless.
 fn unknown(name: &str, value: &Value, findings: usize, depth: usize) -> bool {
     match value {
         Value::String(text) => {
@@ -334,7 +335,7 @@ fn words(value: &Value, findings: usize, depth: usize) -> bool {
     match value {
         Value::String(_) | Value::Null => true,
         Value::Array(items) => items.iter().all(|item| match item {
-            // Texts are heard with the others; objects are findings or comments.
+            // Texts are checked with the others; objects are findings or comments.
             Value::String(_) | Value::Null => true,
             Value::Object(object) => {
                 object_is_harmless(object, findings, depth + 1) || findings > 0
@@ -346,7 +347,7 @@ fn words(value: &Value, findings: usize, depth: usize) -> bool {
     }
 }
 
-/// Lists of findings were read with the others; a mere count has to agree with them.
+/// Checks a list of findings, which was read already; a count must agree with them.
 fn listed(name: &str, value: &Value, findings: usize, depth: usize) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| match item {
@@ -388,7 +389,7 @@ fn is_count(name: &str) -> bool {
     .any(|stem| name.contains(stem))
 }
 
-/// Counts that may be more than nothing beside an approval.
+/// Returns whether a count may be greater than zero in an approval.
 fn is_minor(name: &str) -> bool {
     const GRAVE: [&str; 12] = [
         "critical",
@@ -405,7 +406,7 @@ fn is_minor(name: &str) -> bool {
         "skip",
     ];
     !GRAVE.iter().any(|stem| name.contains(stem))
-        && !matches!(Severity::of(name), Some(severity) if severity.is_must_fix())
+        && !matches!(Severity::from_word(name), Some(severity) if severity.is_must_fix())
 }
 
 fn is_map_of_scores(name: &str) -> bool {
@@ -430,7 +431,7 @@ fn scores(value: &Value, findings: usize, depth: usize) -> bool {
     }
 }
 
-/// From a half of the scale on. A number above 1 is one of a hundred.
+/// Returns whether a score is at least half of its scale. A number above 1 is out of a hundred.
 fn is_good_score(value: &Value) -> bool {
     if value
         .as_str()
@@ -454,7 +455,7 @@ fn is_yes(value: &Value) -> bool {
     }
 }
 
-/// Every criterion says that it is met.
+/// Returns whether every criterion is met.
 fn criteria(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| match item {
@@ -515,26 +516,26 @@ fn is_fact(name: &str, value: &Value, depth: usize) -> bool {
         Value::Bool(_) => depth > 0,
         Value::String(text) => {
             let lower = text.to_lowercase();
-            let foreign = name.starts_with("review")
+            let not_a_reviewer = name.starts_with("review")
                 && NOT_A_REVIEWER.iter().any(|word| lower.contains(word));
             let zeros = matches!(name, "commit" | "sha" | "headsha" | "commitid")
                 && !text.is_empty()
                 && text.chars().all(|c| c == '0');
             let words = text.contains(' ')
                 && (verdict::find_stop(text).is_some() || verdict::objects(text));
-            text.len() <= 400 && !foreign && !zeros && !words
+            text.len() <= 400 && !not_a_reviewer && !zeros && !words
         }
         Value::Array(items) => depth < 4 && items.iter().all(|item| is_fact(name, item, depth + 1)),
         Value::Object(object) => {
             depth < 4
                 && object.iter().all(|(key, value)| {
                     let inner = fold(key);
-                    let known = FACTS.contains(&inner.as_str())
+                    let is_known = FACTS.contains(&inner.as_str())
                         || name == "user"
                         || name == "author"
                         || name == "links"
                         || name == "usage";
-                    known && is_fact(&inner, value, depth + 1) || is_void(value)
+                    is_known && is_fact(&inner, value, depth + 1) || is_void(value)
                 })
         }
     }

@@ -1,63 +1,65 @@
-//! What a report says beside its findings: verdict, scores, criteria, blocking issues, dispositions.
+//! Reads the fields of a report outside its findings: verdict, scores, criteria, blocking issues,
+//! dispositions.
 
 use serde_json::{Map, Value};
 
 use crate::finding::{
     BlockingIssue, CriterionAnswer, DimensionScore, Disposition, ReviewClaim, Weight,
 };
-use crate::read::claim;
 use crate::read::item;
 use crate::read::keys::{self, fold};
+use crate::read::refusal_words;
 use crate::read::verdict::{self, ApprovalMatch};
 
 use super::JsonReview;
 
-pub(super) fn take_fields(object: &Map<String, Value>, own: bool, said: &mut JsonReview) {
+pub(super) fn take_fields(object: &Map<String, Value>, own: bool, review: &mut JsonReview) {
     let test_report = is_test_report(object);
     for (key, value) in object {
         let name = fold(key);
-        match heard(&name, value, test_report) {
-            FieldVerdict::Refusal => said.claims.push((
+        match field_verdict(&name, value, test_report) {
+            FieldVerdict::Refusal => review.claims.push((
                 ReviewClaim::ChangesRequested,
                 format!("{key}: {}", short(value)),
             )),
             FieldVerdict::Approval => {
-                said.claims
+                review
+                    .claims
                     .push((ReviewClaim::Approved, format!("{key}: {}", short(value))));
-                said.doubt((!own).then_some("the approval is inside something else"));
+                review.add_doubt((!own).then_some("the approval is inside something else"));
             }
             FieldVerdict::Unclear => {
-                said.doubt(Some("a verdict field says something else than an approval"));
+                review.add_doubt(Some("a verdict field is neither an approval nor a refusal"));
             }
             FieldVerdict::Unfinished => {
-                said.doubt(Some("the report says that the review is not complete"));
+                review.add_doubt(Some("the report says that the review is not complete"));
             }
             FieldVerdict::Nothing => {}
         }
-        said.explicit |=
+        review.explicit |=
             name.contains("verdict") || name.contains("approve") || name.contains("decision");
         match name.as_str() {
             "overallscore" | "score" | "qualityscore" => {
-                said.overall = said.overall.or_else(|| percent(value));
+                review.overall = review.overall.or_else(|| percent(value));
             }
-            "dimensionscores" | "scores" => take_scores(value, said),
-            "acceptancecriteria" | "criteria" => take_criteria(value, said),
+            "dimensionscores" | "scores" => take_scores(value, review),
+            "acceptancecriteria" | "criteria" => take_criteria(value, review),
             "revisionnotes" | "feedback" | "reviewfeedback" => {
-                said.notes = said.notes.take().or_else(|| keys::as_text(value));
+                review.notes = review.notes.take().or_else(|| keys::as_text(value));
             }
-            "findings" | "issues" => said.has_list |= value.is_array(),
+            "findings" | "issues" => review.has_list |= value.is_array(),
             _ => {}
         }
     }
-    take_message(object, own, said);
+    take_message(object, own, review);
 }
 
-/// A message with a type and content: the type is the verdict, the content the feedback.
-fn take_message(object: &Map<String, Value>, own: bool, said: &mut JsonReview) {
+/// Reads a message with a type and content: the type is the verdict, the content is the feedback.
+fn take_message(object: &Map<String, Value>, own: bool, review: &mut JsonReview) {
     let Some(kind) = keys::text(object, &["type", "messagetype"]) else {
         return;
     };
-    let claim = if claim::refuses(&kind) {
+    let claim = if refusal_words::refuses(&kind) {
         ReviewClaim::ChangesRequested
     } else if matches!(fold(&kind).as_str(), "approve" | "approved") {
         ReviewClaim::Approved
@@ -65,35 +67,35 @@ fn take_message(object: &Map<String, Value>, own: bool, said: &mut JsonReview) {
         return;
     };
     if let Some(content) = keys::text(object, &["content"]) {
-        said.doubt((!own).then_some("the approval is inside something else"));
-        said.claims.push((claim, format!("type: {kind}")));
-        said.notes = said.notes.take().or(Some(content));
+        review.add_doubt((!own).then_some("the approval is inside something else"));
+        review.claims.push((claim, format!("type: {kind}")));
+        review.notes = review.notes.take().or(Some(content));
     }
 }
 
-/// What one field says of the change.
+/// Meaning of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldVerdict {
     Approval,
     Refusal,
-    /// A verdict field with a value that is neither.
+    /// A verdict field whose value is neither an approval nor a refusal.
     Unclear,
-    /// The review did not come to its end.
+    /// The review is not complete.
     Unfinished,
     Nothing,
 }
 
-fn heard(name: &str, value: &Value, test_report: bool) -> FieldVerdict {
+fn field_verdict(name: &str, value: &Value, test_report: bool) -> FieldVerdict {
     if is_unfinished(name, value) {
         return FieldVerdict::Unfinished;
     }
     match value {
-        Value::Bool(yes) => of_flag(name, *yes),
-        Value::String(text) => of_text(name, text, test_report),
+        Value::Bool(yes) => verdict_of_flag(name, *yes),
+        Value::String(text) => verdict_of_text(name, text, test_report),
         Value::Object(inner) if APPROVING_KEYS.contains(&name) || REFUSING_KEYS.contains(&name) => {
             let word = keys::text(inner, &["verdict", "decision", "status", "value", "result"]);
-            match word.map(|word| of_text(name, &word, test_report)) {
-                Some(heard) => heard,
+            match word.map(|word| verdict_of_text(name, &word, test_report)) {
+                Some(verdict_of_word) => verdict_of_word,
                 None if APPROVING_KEYS.contains(&name) => FieldVerdict::Unclear,
                 None => FieldVerdict::Nothing,
             }
@@ -107,7 +109,7 @@ fn heard(name: &str, value: &Value, test_report: bool) -> FieldVerdict {
     }
 }
 
-fn of_flag(name: &str, yes: bool) -> FieldVerdict {
+fn verdict_of_flag(name: &str, yes: bool) -> FieldVerdict {
     match (name, yes) {
         ("approved" | "approve" | "isapproved" | "lgtm", true) => FieldVerdict::Approval,
         (
@@ -125,16 +127,16 @@ fn of_flag(name: &str, yes: bool) -> FieldVerdict {
     }
 }
 
-fn of_text(name: &str, text: &str, test_report: bool) -> FieldVerdict {
+fn verdict_of_text(name: &str, text: &str, test_report: bool) -> FieldVerdict {
     let strict = STRICT_KEYS.contains(&name);
     let approving = APPROVING_KEYS.contains(&name);
     if !strict && !approving && !REFUSING_KEYS.contains(&name) {
         return FieldVerdict::Nothing;
     }
-    if claim::refuses(text) || verdict::refuses(text) {
+    if refusal_words::refuses(text) || verdict::refuses(text) {
         return FieldVerdict::Refusal;
     }
-    let approves = match verdict::keyed(text, test_report) {
+    let approves = match verdict::match_keyed(text, test_report) {
         Some(ApprovalMatch::Whole) => true,
         Some(ApprovalMatch::Explained(rest)) => verdict::vouches(rest),
         None => name == "overallcorrectness" && fold(text) == "patchiscorrect",
@@ -147,7 +149,7 @@ fn of_text(name: &str, text: &str, test_report: bool) -> FieldVerdict {
     }
 }
 
-/// Values of a status that say that the work is not done.
+/// Returns whether the value of a status means that the work is not done.
 fn is_trouble(text: &str) -> bool {
     const WORDS: [&str; 20] = [
         "error",
@@ -175,9 +177,9 @@ fn is_trouble(text: &str) -> bool {
     WORDS.contains(&folded.as_str()) || (text.contains(' ') && verdict::objects(text))
 }
 
-/// Fields that say that the review did not come to its end.
+/// Returns whether a field means that the review is not complete.
 fn is_unfinished(name: &str, value: &Value) -> bool {
-    let given = !keys::is_empty(value)
+    let is_set = !keys::is_empty(value)
         && value.as_bool() != Some(false)
         && value.as_u64() != Some(0)
         && !value.as_str().is_some_and(|text| {
@@ -243,15 +245,16 @@ fn is_unfinished(name: &str, value: &Value) -> bool {
                 "stop" | "endturn" | "end" | "completed"
             )
         });
-    (given && troubled) || unfinished || stopped
+    (is_set && troubled) || unfinished || stopped
 }
 
-/// Keys that are judged as a verdict, not as text.
+/// Returns whether a key is read as a verdict, not as text.
 pub(super) fn is_verdict_key(name: &str) -> bool {
     STRICT_KEYS.contains(&name) || APPROVING_KEYS.contains(&name) || REFUSING_KEYS.contains(&name)
 }
 
-/// Keys whose mere value speaks against an approval: `needs_human_review`, `critical_count`.
+/// Returns whether any value of this key contradicts an approval: `needs_human_review`,
+/// `critical_count`.
 pub(super) fn is_warning(name: &str) -> bool {
     const STEMS: [&str; 22] = [
         "block",
@@ -280,7 +283,7 @@ pub(super) fn is_warning(name: &str) -> bool {
     STEMS.iter().any(|stem| name.starts_with(stem)) && !name.starts_with("failopen")
 }
 
-/// Whether a value says that there is nothing: false, 0, "none", an empty list, or only such.
+/// Returns whether a value means nothing: false, 0, "none", an empty list, or only such values.
 pub(super) fn is_void(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -297,7 +300,7 @@ pub(super) fn is_void(value: &Value) -> bool {
     }
 }
 
-/// Keys that only reports of test runs have.
+/// Returns whether the object has keys of a test report.
 fn is_test_report(object: &Map<String, Value>) -> bool {
     const KEYS: [&str; 16] = [
         "tests",
@@ -320,7 +323,7 @@ fn is_test_report(object: &Map<String, Value>) -> bool {
     keys::get(object, &KEYS).is_some() || KEYS.iter().any(|key| object.contains_key(*key))
 }
 
-/// Keys that name the verdict and nothing else: any other value in them is a doubt.
+/// Keys that can only be a verdict: any other value in them is a doubt.
 const STRICT_KEYS: &[&str] = &[
     "verdict",
     "decision",
@@ -349,7 +352,7 @@ const APPROVING_KEYS: &[&str] = &[
     "event",
 ];
 
-/// Keys whose value may refuse. Their yes says nothing of the change.
+/// Keys whose value may refuse, but never approve.
 const REFUSING_KEYS: &[&str] = &[
     "outcome",
     "status",
@@ -372,11 +375,11 @@ const REFUSING_KEYS: &[&str] = &[
     "approve",
 ];
 
-pub(super) fn take_blocking(value: &Value, said: &mut JsonReview) -> bool {
+pub(super) fn take_blocking(value: &Value, review: &mut JsonReview) -> bool {
     let Value::Array(items) = value else {
         return false;
     };
-    said.has_list = true;
+    review.has_list = true;
     for item in items {
         let issue = match item {
             Value::String(text) => Some(BlockingIssue {
@@ -395,8 +398,9 @@ pub(super) fn take_blocking(value: &Value, said: &mut JsonReview) -> bool {
                 })
             }
             Value::Object(object) => {
-                said.drafts
-                    .extend(item::of_object(object, true).map(|mut draft| {
+                review
+                    .drafts
+                    .extend(item::draft_from_object(object, true).map(|mut draft| {
                         draft.severity = draft.severity.or_else(|| Some("blocking".to_owned()));
                         draft
                     }));
@@ -404,12 +408,12 @@ pub(super) fn take_blocking(value: &Value, said: &mut JsonReview) -> bool {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         };
-        said.blocking.extend(issue);
+        review.blocking.extend(issue);
     }
     true
 }
 
-pub(super) fn take_earlier(value: &Value, name: &str, said: &mut JsonReview) {
+pub(super) fn take_earlier(value: &Value, name: &str, review: &mut JsonReview) {
     let Value::Array(items) = value else { return };
     for item in items {
         let (subject, status, evidence) = match item {
@@ -438,7 +442,7 @@ pub(super) fn take_earlier(value: &Value, name: &str, said: &mut JsonReview) {
         let named_fixed =
             !name.starts_with("prev") && !name.starts_with("prior") && !name.starts_with("earlier");
         let fixed = status.map_or(named_fixed, |status| item::is_settled(&status));
-        said.earlier.extend(subject.map(|subject| Disposition {
+        review.earlier.extend(subject.map(|subject| Disposition {
             subject,
             fixed,
             evidence,
@@ -446,7 +450,7 @@ pub(super) fn take_earlier(value: &Value, name: &str, said: &mut JsonReview) {
     }
 }
 
-fn take_scores(value: &Value, said: &mut JsonReview) {
+fn take_scores(value: &Value, review: &mut JsonReview) {
     let Value::Object(object) = value else { return };
     for (name, entry) in object {
         let (score, weight) = match entry {
@@ -462,12 +466,13 @@ fn take_scores(value: &Value, said: &mut JsonReview) {
             "moderate" => Some(Weight::Moderate),
             _ => None,
         });
-        said.scores
+        review
+            .scores
             .extend(score.map(|score| (name.clone(), DimensionScore { score, weight })));
     }
 }
 
-fn take_criteria(value: &Value, said: &mut JsonReview) {
+fn take_criteria(value: &Value, review: &mut JsonReview) {
     let Value::Array(items) = value else { return };
     for item in items {
         let Value::Object(object) = item else {
@@ -476,7 +481,7 @@ fn take_criteria(value: &Value, said: &mut JsonReview) {
         let criterion = keys::text(object, &["criterion", "description", "text", "name"]);
         let met = keys::get(object, &["met", "passed", "satisfied"]).and_then(Value::as_bool);
         if let (Some(criterion), Some(met)) = (criterion, met) {
-            said.criteria.push(CriterionAnswer {
+            review.criteria.push(CriterionAnswer {
                 criterion,
                 met,
                 evidence: keys::text(object, &["evidence", "note"]),

@@ -1,73 +1,73 @@
-//! The closed lists of what approves, and how a value is compared with them.
+//! Compares values with the closed lists of approving phrases.
 //!
-//! An approval counts only if it is the whole of a value. "Whole" is decided here: the value is
-//! one phrase of a list, in any letter case, perhaps in bold or between back-ticks or behind a
-//! sign such as ✅, and then it ends, or a new sentence begins that [`super::cues`] has to vouch
-//! for. A quotation mark, a bracket, a question mark or one more word makes it something else.
+//! An approval counts only if it is a whole value: one phrase of a list, in any letter case,
+//! perhaps in bold, in back-ticks or after a sign such as ✅. Then the value ends, or a new sentence
+//! starts that [`super::cues`] must vouch for. A quotation mark, a bracket, a question mark or one
+//! more word makes it something else.
 
 use super::approval_lists::{
     ALONE, CROSSES, GENERIC, LABELLED, LABELS, NO, QUESTIONS, SIGNS, TITLES, YES,
 };
 
-/// How an approving phrase stands in a value.
+/// Match of an approving phrase in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum ApprovalMatch<'a> {
-    /// The value is the phrase and nothing else.
+    /// The value is only the phrase.
     Whole,
     /// The phrase ends, and this text follows it.
     Explained(&'a str),
 }
 
-/// The value behind the label of a verdict.
-pub(in crate::read) fn labelled(value: &str) -> Option<ApprovalMatch<'_>> {
+/// Matches the value after the label of a verdict.
+pub(in crate::read) fn match_labelled(value: &str) -> Option<ApprovalMatch<'_>> {
     if is_tick(value) {
         return Some(ApprovalMatch::Whole);
     }
-    answer(value, &[LABELLED, GENERIC], true)
+    match_lists(value, &[LABELLED, GENERIC], true)
 }
 
-/// The value of a key that can only be a verdict. A test run's words count unless the object is
-/// a test report.
-pub(in crate::read) fn keyed(value: &str, test_report: bool) -> Option<ApprovalMatch<'_>> {
+/// Matches the value of a key that can only be a verdict. Words of test runs such as `passed` count
+/// unless the object is a test report.
+pub(in crate::read) fn match_keyed(value: &str, test_report: bool) -> Option<ApprovalMatch<'_>> {
     let generic: &[&str] = if test_report { &[] } else { GENERIC };
-    answer(value, &[LABELLED, generic], false)
+    match_lists(value, &[LABELLED, generic], false)
 }
 
-/// A line that is nothing but an approval.
-pub(in crate::read) fn alone(line: &str) -> Option<ApprovalMatch<'_>> {
-    answer(line, &[ALONE], false)
+/// Matches a line that is only an approval.
+pub(in crate::read) fn match_whole_line(line: &str) -> Option<ApprovalMatch<'_>> {
+    match_lists(line, &[ALONE], false)
 }
 
-/// The answer to a question such as `Ready to merge?`.
-pub(in crate::read) fn affirmed(value: &str) -> Option<ApprovalMatch<'_>> {
+/// Matches the answer to a question such as `Ready to merge?`.
+pub(in crate::read) fn match_yes(value: &str) -> Option<ApprovalMatch<'_>> {
     if is_tick(value) {
         return Some(ApprovalMatch::Whole);
     }
-    answer(value, &[YES], false)
+    match_lists(value, &[YES], false)
 }
 
-/// Whether the answer to a question or the value of a verdict is a plain no.
-pub(in crate::read) fn denied(value: &str) -> bool {
+/// Returns whether the answer to a question or the value of a verdict is a plain no.
+pub(in crate::read) fn is_no(value: &str) -> bool {
     let bare = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`'));
     let signs: String = bare
         .chars()
         .filter(|c| !matches!(c, '\u{fe0f}' | ' ' | '.'))
         .collect();
     let crossed = !signs.is_empty() && signs.chars().all(|c| CROSSES.contains(&c));
-    crossed || answer(bare.trim_start_matches(CROSSES), &[NO], true).is_some()
+    crossed || match_lists(bare.trim_start_matches(CROSSES), &[NO], true).is_some()
 }
 
-/// Whether a label, whole, announces a verdict on the change.
+/// Returns whether a whole label announces a verdict on the change.
 pub(in crate::read) fn is_label(label: &str) -> bool {
     among(label, LABELS)
 }
 
-/// Whether a title, whole, is that of a review.
+/// Returns whether a whole title is that of a review.
 pub(in crate::read) fn is_title(title: &str) -> bool {
     among(title, TITLES)
 }
 
-/// Whether a text, without its question mark, asks for the verdict.
+/// Returns whether a text, without its question mark, asks for the verdict.
 pub(in crate::read) fn is_question(text: &str) -> bool {
     among(text, QUESTIONS)
 }
@@ -82,14 +82,14 @@ fn among(text: &str, list: &[&str]) -> bool {
         .any(|phrase| follow(bare, phrase).is_some_and(str::is_empty))
 }
 
-/// `✅` alone behind a label; a thumb or a rocket alone says nothing.
+/// Returns whether a value is only `✅`; a thumb or a rocket alone means nothing.
 fn is_tick(value: &str) -> bool {
     let bare = value
         .trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '.' | '\u{fe0f}'));
     matches!(bare, "✅" | "☑" | "✔")
 }
 
-fn answer<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<ApprovalMatch<'a>> {
+fn match_lists<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<ApprovalMatch<'a>> {
     let opened = value.trim_start_matches(|c: char| {
         c.is_whitespace() || matches!(c, '*' | '_') || SIGNS.contains(&c)
     });
@@ -105,14 +105,15 @@ fn answer<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<ApprovalM
     if ticks {
         rest = rest.strip_prefix('`')?;
     }
-    ending(rest)
+    match_ending(rest)
 }
 
-/// What follows the phrase at the start of the text; words may be joined by `_`, `-` or blanks.
+/// Returns the rest after the phrase at the start of the text; words may be joined by `_`, `-` or
+/// blanks.
 fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let mut rest = text;
-    for wanted in phrase.chars() {
-        if wanted == ' ' {
+    for expected in phrase.chars() {
+        if expected == ' ' {
             let next = rest.trim_start_matches([' ', '_', '-', '\u{a0}']);
             if next.len() == rest.len() {
                 return None;
@@ -121,15 +122,15 @@ fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
             continue;
         }
         let c = rest.chars().next()?;
-        let same = c == wanted
-            || c.to_lowercase().eq(std::iter::once(wanted))
-            || (wanted == '\'' && c == '’');
+        let same = c == expected
+            || c.to_lowercase().eq(std::iter::once(expected))
+            || (expected == '\'' && c == '’');
         if !same {
             return None;
         }
         rest = &rest[c.len_utf8()..];
     }
-    // The phrase must end here: a letter, or what joins letters, makes it another word.
+    // The phrase must end here: a letter, or a character that joins letters, makes it another word.
     let mut next = rest.chars();
     match next.next() {
         Some(c) if c.is_alphanumeric() => None,
@@ -138,8 +139,8 @@ fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     }
 }
 
-/// Whether the value ends behind its phrase, or a new clause begins. Every other sign is a doubt.
-fn ending(rest: &str) -> Option<ApprovalMatch<'_>> {
+/// Checks that the value ends after its phrase, or a new clause starts. Any other sign is a doubt.
+fn match_ending(rest: &str) -> Option<ApprovalMatch<'_>> {
     let rest = undecorated(rest);
     let Some(first) = rest.chars().next() else {
         return Some(ApprovalMatch::Whole);
@@ -150,7 +151,7 @@ fn ending(rest: &str) -> Option<ApprovalMatch<'_>> {
         '.' | '!' | '。' | '！' | ',' | ';' | ':' | '，' | '、' | '；' | '：' | '—' | '–' => {
             after.trim_start_matches('!')
         }
-        // Brackets stay, so that what is in them is read as it stands.
+        // Brackets stay, so that their content is read as it is.
         '(' | '（' | '\n' => rest,
         '-' if after.starts_with([' ', '-']) => after.trim_start_matches('-'),
         _ => return None,
@@ -163,7 +164,7 @@ fn ending(rest: &str) -> Option<ApprovalMatch<'_>> {
     })
 }
 
-/// Takes closing emphasis, signs and blanks off the front; a line end stays.
+/// Removes closing emphasis, signs and blanks from the front; a line end stays.
 fn undecorated(text: &str) -> &str {
     text.trim_start_matches(|c: char| {
         matches!(c, ' ' | '\t' | '\u{a0}' | '*' | '_') || SIGNS.contains(&c)
@@ -189,7 +190,7 @@ mod tests {
             "✅",
             "LGTM 👍",
         ] {
-            assert_eq!(labelled(value), Some(ApprovalMatch::Whole), "{value}");
+            assert_eq!(match_labelled(value), Some(ApprovalMatch::Whole), "{value}");
         }
         for value in [
             "approval denied",
@@ -215,17 +216,17 @@ mod tests {
             "ok",
             "",
         ] {
-            assert_eq!(labelled(value), None, "{value}");
+            assert_eq!(match_labelled(value), None, "{value}");
         }
         assert_eq!(
-            labelled("Approve. All is fixed."),
+            match_labelled("Approve. All is fixed."),
             Some(ApprovalMatch::Explained("All is fixed."))
         );
         assert_eq!(
-            labelled("**PASS** — all resolved"),
+            match_labelled("**PASS** — all resolved"),
             Some(ApprovalMatch::Explained("all resolved"))
         );
-        assert_eq!(alone("PASS"), None);
-        assert_eq!(alone("`APPROVED`"), None);
+        assert_eq!(match_whole_line("PASS"), None);
+        assert_eq!(match_whole_line("`APPROVED`"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Approvals in prose: where one may stand, and whose it is.
+//! Finds approvals in prose, and checks that they are the reviewer's own.
 
 use crate::finding::ReviewClaim;
 
@@ -9,11 +9,11 @@ use super::approval::{self, ApprovalMatch};
 use super::phrases::{Phrases, TokenizedSentence};
 use super::{StatedVerdict, Strength, cues};
 
-/// An approval, and the blocks that it takes up.
+/// An approval and its blocks.
 #[derive(Clone, Debug)]
 pub(super) struct ApprovalCandidate {
     pub index: usize,
-    /// The last of its blocks: the one below its heading, or its own.
+    /// Last block of the approval: the one below its heading, or its own.
     pub end: usize,
     pub verdict: StatedVerdict,
 }
@@ -21,20 +21,21 @@ pub(super) struct ApprovalCandidate {
 #[derive(Debug, Default)]
 pub(super) struct ApprovalScan {
     pub approvals: Vec<ApprovalCandidate>,
-    /// Why one of them does not count, and so none does.
+    /// Reason why one of them does not count; then none does.
     pub doubt: Option<&'static str>,
 }
 
-/// Nobody states a verdict more often than this.
+/// Maximum number of approvals in one document.
 const APPROVALS_MAX: usize = 16;
 
-const REPEATED: &str = "the approval is stated again and again";
-const CONDITIONAL: &str = "the approval has something behind it";
-pub(super) const NOT_OWN: &str = "the approval is quoted, of another time or somebody else's";
-const UNTICKED: &str = "the approval is a choice in a form";
+const REPEATED: &str = "the approval is stated too many times";
+const CONDITIONAL: &str = "the approval is followed by text that may limit it";
+pub(super) const NOT_OWN: &str =
+    "the approval is a quotation, from another time or by someone else";
+const UNTICKED: &str = "the approval is an option in a form";
 
-/// The answer behind a question such as `Ready to merge? **Yes**`; empty where it stands below.
-pub(super) fn asked(line: &str) -> Option<&str> {
+/// Returns the answer after a question such as `Ready to merge? **Yes**`; empty if it is below.
+pub(super) fn answer_to_question(line: &str) -> Option<&str> {
     if line.len() > 4000 {
         return None;
     }
@@ -43,45 +44,45 @@ pub(super) fn asked(line: &str) -> Option<&str> {
     approval::is_question(question).then(|| answer.trim_start_matches([' ', '*', '_', ':']).trim())
 }
 
-/// Every approval that the blocks state.
-pub(super) fn find(blocks: &[Block]) -> ApprovalScan {
-    let mut found = ApprovalScan::default();
+/// Finds every approval in the blocks.
+pub(super) fn find_approvals(blocks: &[Block]) -> ApprovalScan {
+    let mut scan = ApprovalScan::default();
     let mut path = HeadingPath::default();
-    let form = has_refusing_box(blocks);
+    let has_refusal_box = has_refusing_box(blocks);
     for (index, block) in blocks.iter().enumerate() {
-        // One reason is enough, and stating it again and again is one.
-        if found.approvals.len() > APPROVALS_MAX {
-            found.doubt = found.doubt.or(Some(REPEATED));
+        // One reason is enough, and too many repetitions are one.
+        if scan.approvals.len() > APPROVALS_MAX {
+            scan.doubt = scan.doubt.or(Some(REPEATED));
         }
-        if found.doubt.is_some() {
+        if scan.doubt.is_some() {
             break;
         }
         path.enter(block);
         let next = blocks.get(index + 1);
         match &block.kind {
             BlockKind::Heading(level) if level % STRIDE != DETAILS => {
-                of_heading(&mut found, index, block, next);
+                scan_heading(&mut scan, index, block, next);
             }
-            BlockKind::Paragraph => of_lines(&mut found, index, block, next, true),
+            BlockKind::Paragraph => scan_lines(&mut scan, index, block, next, true),
             BlockKind::Item(Marker::Box { ticked }) => {
-                of_box(&mut found, index, block, *ticked && form)
+                scan_box(&mut scan, index, block, *ticked && has_refusal_box);
             }
-            BlockKind::Item(_) => of_lines(&mut found, index, block, next, false),
-            BlockKind::Table(rows) => of_rows(&mut found, index, rows),
+            BlockKind::Item(_) => scan_lines(&mut scan, index, block, next, false),
+            BlockKind::Table(rows) => scan_rows(&mut scan, index, rows),
             BlockKind::Heading(_) | BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => {}
         }
-        let own = found
+        let own = scan
             .approvals
             .last()
             .is_some_and(|last| last.index == index);
         if own && !is_own(blocks, index, block, &path) {
-            found.doubt = found.doubt.or(Some(NOT_OWN));
+            scan.doubt = scan.doubt.or(Some(NOT_OWN));
         }
     }
-    found
+    scan
 }
 
-/// Whether the reviewer itself speaks here, and now.
+/// Returns whether the block is the reviewer's own current statement.
 fn is_own(blocks: &[Block], index: usize, block: &Block, path: &HeadingPath) -> bool {
     let announced = index
         .checked_sub(1)
@@ -95,14 +96,14 @@ fn is_own(blocks: &[Block], index: usize, block: &Block, path: &HeadingPath) -> 
                 .trim_end_matches(['*', '_', ' '])
                 .ends_with([':', '：', ','])
         });
-    !(block.quoted || block.apart || block.indent >= 4 || announced || path.is_elsewhere())
+    !(block.quoted || block.set_apart || block.indent >= 4 || announced || path.is_elsewhere())
 }
 
 /// The headings above a block.
 #[derive(Default)]
 struct HeadingPath {
     headings: Vec<(u32, bool)>,
-    /// The block before was a heading under which others speak: what follows belongs to it.
+    /// The previous block was a heading for the words of others, so the next block belongs to it.
     pending: bool,
 }
 
@@ -120,7 +121,7 @@ impl HeadingPath {
             }
             BlockKind::Close(level) => self.headings.retain(|(above, _)| *above < level),
             BlockKind::Item(_) | BlockKind::Paragraph | BlockKind::Code | BlockKind::Table(_) => {
-                self.pending = false
+                self.pending = false;
             }
             BlockKind::Rule => {}
         }
@@ -131,9 +132,9 @@ impl HeadingPath {
     }
 }
 
-/// What names another time, another speaker or an example.
+/// Phrases that name another time, another speaker or an example.
 pub(super) static ELSEWHERE: std::sync::LazyLock<Phrases> = std::sync::LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 previous*, prior, earlier, former*, last round, history, historical*, changelog, example*, sample*, template*, prompt*, instruction*, expected*, format, output, appendix, quote*, quotation, log, logs, transcript, options, legend, old, initial*, original*, draft*, description, diff, author*, comments from, feedback from, conversation, discussion, thread, other reviewer*, tool*, test*, ci, how to, possible*, allowed, guidelines, rules, policy, context, input, request, task, if, when, once, after, conditional*, definition*,
 frühere*, vorige*, vorherige*, beispiel*, vorlage*, verlauf, historie, protokoll, anweisung*, aufgabe, format,
 précédent*, exemple*, modèle*, historique, journal, consigne*, tâche,
@@ -144,15 +145,15 @@ precedente*, esempio*, modello, cronologia, istruzioni,
 之前, 上一轮, 上次, 示例, 例子, 模板, 历史, 日志, 说明, 任务, 提示, 前回, 以前, 例, テンプレート, 履歴, ログ, 指示, 이전, 예시, 템플릿"])
 });
 
-/// What names a round, or something that was added later.
+/// Phrases that name a round, or something that was added later.
 pub(super) static ROUND: std::sync::LazyLock<Phrases> = std::sync::LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 round, rounds, iteration, pass #, attempt, update*, edit, edited, addendum, correction*, erratum, follow up round, re review, second look, postscript, ps, p s, runde, nachtrag, korrektur, update, mise à jour, correctif, tour, ronda, actualización, corrección, rodada, atualização, correção, раунд, обновление, исправление, 轮, 更新, 更正, 补充, ラウンド, 追記, 訂正, 수정"])
 });
 
-/// A heading under which others speak, or the reviewer of another time.
+/// Returns whether a heading is for the words of others, or for those of another time.
 pub(super) fn is_elsewhere(heading: &str, level: u32) -> bool {
-    let sentence = TokenizedSentence::of(heading);
+    let sentence = TokenizedSentence::parse(heading);
     (level > 1 && (ELSEWHERE.is_in(&sentence) || ROUND.is_in(&sentence)))
         || (level == 1
             && sentence.words.first().is_some_and(|word| {
@@ -172,26 +173,26 @@ pub(super) fn is_elsewhere(heading: &str, level: u32) -> bool {
 fn has_refusing_box(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| {
         matches!(block.kind, BlockKind::Item(Marker::Box { ticked: false }))
-            && super::words::alone(&block.text) == Some(ReviewClaim::ChangesRequested)
+            && super::words::whole_line_claim(&block.text) == Some(ReviewClaim::ChangesRequested)
     })
 }
 
-/// A ticked box approves only in a form that also offers the refusal, unticked.
-fn of_box(found: &mut ApprovalScan, index: usize, block: &Block, chosen: bool) {
-    match approval::alone(&block.text) {
+/// Reads a checkbox. A ticked one approves only in a form that also has an unticked refusal.
+fn scan_box(scan: &mut ApprovalScan, index: usize, block: &Block, chosen: bool) {
+    match approval::match_whole_line(&block.text) {
         Some(ApprovalMatch::Whole) if chosen => {
-            push(found, index, index, &block.text, Strength::Mark);
+            push(scan, index, index, &block.text, Strength::Mark);
         }
         Some(_) => {
-            push(found, index, index, &block.text, Strength::Mark);
-            found.doubt = found.doubt.or(Some(UNTICKED));
+            push(scan, index, index, &block.text, Strength::Mark);
+            scan.doubt = scan.doubt.or(Some(UNTICKED));
         }
         None => {}
     }
 }
 
-fn push(found: &mut ApprovalScan, index: usize, end: usize, text: &str, strength: Strength) {
-    found.approvals.push(ApprovalCandidate {
+fn push(scan: &mut ApprovalScan, index: usize, end: usize, text: &str, strength: Strength) {
+    scan.approvals.push(ApprovalCandidate {
         index,
         end,
         verdict: StatedVerdict {
@@ -202,17 +203,18 @@ fn push(found: &mut ApprovalScan, index: usize, end: usize, text: &str, strength
     });
 }
 
-/// `## Verdict` with its whole answer below, `## Verdict: approve`, `# Code review — approved`.
-fn of_heading(found: &mut ApprovalScan, index: usize, block: &Block, next: Option<&Block>) {
+/// Reads `## Verdict` with its whole answer below, `## Verdict: approve`, `# Code review —
+/// approved`.
+fn scan_heading(scan: &mut ApprovalScan, index: usize, block: &Block, next: Option<&Block>) {
     let heading = block.text.as_str();
-    if let Some(answer) = asked(heading) {
-        return take(found, index, block, next, answer, approval::affirmed);
+    if let Some(answer) = answer_to_question(heading) {
+        return take(scan, index, block, next, answer, approval::match_yes);
     }
     let end = heading.find([':', '：', '—', '–']).unwrap_or(heading.len());
     let (label, rest) = heading.split_at(end);
     let value = rest.trim_start_matches([':', '：', '—', '–', ' ', '*', '_']);
     if approval::is_label(label) {
-        return take(found, index, block, next, value, approval::labelled);
+        return take(scan, index, block, next, value, approval::match_labelled);
     }
     let level = match block.kind {
         BlockKind::Heading(level) => level,
@@ -224,22 +226,22 @@ fn of_heading(found: &mut ApprovalScan, index: usize, block: &Block, next: Optio
     let lists =
         next.is_some_and(|next| matches!(next.kind, BlockKind::Item(_) | BlockKind::Table(_)));
     let may_stand = titled || (index == 0 && !lists);
-    if may_stand && approval::alone(value) == Some(ApprovalMatch::Whole) {
-        push(found, index, index, heading, Strength::Mark);
+    if may_stand && approval::match_whole_line(value) == Some(ApprovalMatch::Whole) {
+        push(scan, index, index, heading, Strength::Mark);
     }
 }
 
 /// Takes the value of a labelled heading, or of the block below it.
 fn take<'a>(
-    found: &mut ApprovalScan,
+    scan: &mut ApprovalScan,
     index: usize,
     block: &'a Block,
     next: Option<&'a Block>,
     value: &'a str,
     judge: fn(&'a str) -> Option<ApprovalMatch<'a>>,
 ) {
-    let beside = !value.trim().is_empty();
-    let (value, end) = if beside {
+    let same_line = !value.trim().is_empty();
+    let (value, end) = if same_line {
         (value, index)
     } else {
         let Some(below) = next.filter(|next| {
@@ -250,26 +252,30 @@ fn take<'a>(
         }) else {
             return;
         };
-        if below.quoted || below.apart {
+        if below.quoted || below.set_apart {
             return;
         }
         (below.text.as_str(), index + 1)
     };
-    let text = if beside { block.text.as_str() } else { value };
-    let sound = match judge(value) {
+    let text = if same_line {
+        block.text.as_str()
+    } else {
+        value
+    };
+    let is_unconditional = match judge(value) {
         None => return,
         Some(ApprovalMatch::Whole) => true,
         Some(ApprovalMatch::Explained(rest)) => is_explained(rest, ""),
     };
-    push(found, index, end, text, Strength::Label);
-    if !sound {
-        found.doubt = found.doubt.or(Some(CONDITIONAL));
+    push(scan, index, end, text, Strength::Label);
+    if !is_unconditional {
+        scan.doubt = scan.doubt.or(Some(CONDITIONAL));
     }
 }
 
-/// Labelled lines, and lines that are nothing but an approval.
-fn of_lines(
-    found: &mut ApprovalScan,
+/// Reads labelled lines, and lines that are only an approval.
+fn scan_lines(
+    scan: &mut ApprovalScan,
     index: usize,
     block: &Block,
     next: Option<&Block>,
@@ -281,16 +287,16 @@ fn of_lines(
         let (before, rest) = (&text[..start], &text[start + line.len()..]);
         start += line.len();
         let line = line.trim_end();
-        if found.doubt.is_some() || found.approvals.len() > APPROVALS_MAX {
+        if scan.doubt.is_some() || scan.approvals.len() > APPROVALS_MAX {
             return;
         }
-        let Some((value, judge, labelled)) = stated(line, paragraph) else {
+        let Some((value, judge, labelled)) = stated_value(line, paragraph) else {
             continue;
         };
         let below = next.filter(|next| {
             matches!(next.kind, BlockKind::Paragraph)
                 && !next.quoted
-                && !next.apart
+                && !next.set_apart
                 && next.indent < 4
         });
         let bare = value.trim_matches(['*', '_', ' ']);
@@ -300,7 +306,7 @@ fn of_lines(
             (true, true, Some(below)) => (below.text.as_str(), "", index + 1),
             (true, true, None) => continue,
         };
-        let sound = match judge(value) {
+        let is_unconditional = match judge(value) {
             None => continue,
             Some(ApprovalMatch::Whole) => is_explained("", rest),
             Some(ApprovalMatch::Explained(behind)) => is_explained(behind, rest),
@@ -310,44 +316,44 @@ fn of_lines(
         } else {
             Strength::Mark
         };
-        push(found, index, end, line, strength);
-        if !(sound && leads_up(before)) {
-            found.doubt = found.doubt.or(Some(CONDITIONAL));
+        push(scan, index, end, line, strength);
+        if !(is_unconditional && leads_up(before)) {
+            scan.doubt = scan.doubt.or(Some(CONDITIONAL));
         }
     }
 }
 
 type ApprovalMatcher = for<'a> fn(&'a str) -> Option<ApprovalMatch<'a>>;
 
-/// The value that a line states as a verdict, how it is judged, and whether it has a label.
-fn stated(line: &str, paragraph: bool) -> Option<(&str, ApprovalMatcher, bool)> {
-    if let Some(answer) = asked(line) {
-        return Some((answer, approval::affirmed, true));
+/// Returns the value that a line states as a verdict, its matcher, and whether it has a label.
+fn stated_value(line: &str, paragraph: bool) -> Option<(&str, ApprovalMatcher, bool)> {
+    if let Some(answer) = answer_to_question(line) {
+        return Some((answer, approval::match_yes, true));
     }
     if let Some((label, value)) = fields::split_label(line) {
         if approval::is_label(label) {
-            return Some((value, approval::labelled, true));
+            return Some((value, approval::match_labelled, true));
         }
         if approval::is_question(label) && !value.is_empty() {
-            return Some((value, affirmed_or_true, true));
+            return Some((value, match_yes_or_true, true));
         }
     }
-    (paragraph && line.len() < 4000 && approval::alone(line).is_some()).then_some((
+    (paragraph && line.len() < 4000 && approval::match_whole_line(line).is_some()).then_some((
         line,
-        approval::alone as ApprovalMatcher,
+        approval::match_whole_line as ApprovalMatcher,
         false,
     ))
 }
 
-fn affirmed_or_true(value: &str) -> Option<ApprovalMatch<'_>> {
+fn match_yes_or_true(value: &str) -> Option<ApprovalMatch<'_>> {
     if value.trim() == "true" {
         return Some(ApprovalMatch::Whole);
     }
-    approval::affirmed(value)
+    approval::match_yes(value)
 }
 
-/// What follows an approval in its block: sentences behind it that speak for it, and below it such
-/// sentences or other labelled lines.
+/// Returns whether the text after an approval in its block is understood: sentences that support
+/// it, and below it such sentences or other labelled lines.
 fn is_explained(behind: &str, rest: &str) -> bool {
     let (behind, below) = behind.split_once('\n').unwrap_or((behind, ""));
     let mut prose = behind.to_owned();
@@ -358,7 +364,7 @@ fn is_explained(behind: &str, rest: &str) -> bool {
     super::surroundings::is_understood_text(prose.trim_start())
 }
 
-/// Whether the lines above an approval in its block end before it.
+/// Returns whether the lines above an approval in its block are complete and harmless.
 fn leads_up(before: &str) -> bool {
     let Some(last) = before.lines().last() else {
         return true;
@@ -369,26 +375,26 @@ fn leads_up(before: &str) -> bool {
     ended && !cues::objects(before) && super::surroundings::is_understood_text(before)
 }
 
-fn of_rows(found: &mut ApprovalScan, index: usize, rows: &[Vec<String>]) {
+fn scan_rows(scan: &mut ApprovalScan, index: usize, rows: &[Vec<String>]) {
     for row in rows {
         let [label, value] = row.as_slice() else {
             continue;
         };
         let answer = if approval::is_label(label.trim_end_matches([':', '：', '*'])) {
-            approval::labelled(value)
-        } else if asked(label).is_some() || approval::is_question(label) {
-            approval::affirmed(value)
+            approval::match_labelled(value)
+        } else if answer_to_question(label).is_some() || approval::is_question(label) {
+            approval::match_yes(value)
         } else {
             None
         };
-        let sound = match answer {
+        let is_unconditional = match answer {
             None => continue,
             Some(ApprovalMatch::Whole) => true,
             Some(ApprovalMatch::Explained(rest)) => super::harmless::is_harmless(rest),
         };
-        push(found, index, index, value, Strength::Label);
-        if !sound {
-            found.doubt = found.doubt.or(Some(CONDITIONAL));
+        push(scan, index, index, value, Strength::Label);
+        if !is_unconditional {
+            scan.doubt = scan.doubt.or(Some(CONDITIONAL));
         }
     }
 }

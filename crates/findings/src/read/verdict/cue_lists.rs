@@ -108,13 +108,13 @@ errore*, rotto, manca*, critic*, perdita, insicur*, problema, problemi, vulnerab
 脆弱, 失敗, 漏洩, リーク, クラッシュ, パスワード, 平文, 欠け, 重大, 危険, 欠陥, 問題, バグ, 壊れ, 注入, インジェクション, 致命, リスク,
 취약, 실패, 누출, 유출, 비밀번호, 심각, 위험, 문제, 결함, 버그";
 
-/// What says that a defect is dealt with.
+/// Phrases that say that a defect is dealt with.
 pub(super) const SETTLES: &str = "
 fixed, resolved, addressed, handled, gone, fixes, resolves, addresses, solves, closes, handles, handling, as expected, no longer, prevents, prevented, avoids, closed, repaired, removed, eliminated, solved, mitigated,
 behoben, gelöst, erledigt, beseitigt, corrigé, corrigée, corrigés, corrigées, résolu*, corregido*, corregida*, resuelto*, resuelta*, solucionad*, corrigido*, corrigida*, resolvid*, corretto, risolt*, исправлен*, устранен*, решен*,
 已修复, 已解决, 修复了, 修正済み, 解決済み, 修正され, 해결됨";
 
-/// What speaks for the change. An explanation behind an approval has to have one in each sentence.
+/// Phrases that speak for the change. An explanation behind an approval has to have one in each sentence.
 pub(super) const PRAISES: &str = "
 all, every, everything, pass*, clean*, correct*, proper*, well, good, great, nice*, neat*, solid*, excellent, thanks, thank, ready, complete*, fixed, resolved, addressed, satisf*, verified, confirmed, tested, covered, covers, tidy, sound, works, fine, exactly, accurate*, minimal, appropriate*, confidence, happy, safe*, simple, clear*, lovely, perfect*, no objections, nothing, none, straightforward, meets, matches, optional, additive, documented, intentional, improves, improvement*, idiomatic, readable, consistent,
 gut, gute, guter, sauber*, alle, alles, danke, vollständig, bestanden, grün, klar, korrekt*, fertig, prima, schön, passt,

@@ -1,4 +1,4 @@
-//! Judges the words around an approval: whether they take it back, and whether they speak for it.
+//! Judges the words around an approval: whether they contradict it, and whether they support it.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::phrases::{Phrases, TokenizedSentence, sentences};
 type Cues = LazyLock<Phrases>;
 
 static OBJECTS: Cues = LazyLock::new(|| {
-    Phrases::of(&[
+    Phrases::from_lists(&[
         lists::RESERVES,
         lists::DEMANDS,
         lists::REFUSES,
@@ -17,15 +17,15 @@ static OBJECTS: Cues = LazyLock::new(|| {
         lists::UNFINISHED,
     ])
 });
-static DEFECTS: Cues = LazyLock::new(|| Phrases::of(&[lists::DEFECTS]));
-static SETTLES: Cues = LazyLock::new(|| Phrases::of(&[lists::SETTLES]));
-static PRAISES: Cues = LazyLock::new(|| Phrases::of(&[lists::PRAISES]));
-static HARD: Cues = LazyLock::new(|| Phrases::of(&[lists::HARD]));
-static TURNS: Cues = LazyLock::new(|| Phrases::of(&[lists::TURNS]));
+static DEFECTS: Cues = LazyLock::new(|| Phrases::from_lists(&[lists::DEFECTS]));
+static SETTLES: Cues = LazyLock::new(|| Phrases::from_lists(&[lists::SETTLES]));
+static PRAISES: Cues = LazyLock::new(|| Phrases::from_lists(&[lists::PRAISES]));
+static HARD: Cues = LazyLock::new(|| Phrases::from_lists(&[lists::HARD]));
+static TURNS: Cues = LazyLock::new(|| Phrases::from_lists(&[lists::TURNS]));
 
-/// Nouns of which "no" speaks for the change: no issues, no objections.
+/// Nouns whose denial supports the change: no issues, no objections.
 static NOTHING_OF: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 issue*, problem, problems, concern*, finding*, bug, bugs, blocker*, defect*, regression*, objection*, comment*, change*, reservation*, error, errors, warning*, failure*, vulnerabilit*, remark*, nit, nits, note, notes, complaint*, question*, feedback, blocking, longer, surprises, doubt, doubts, caveat*, condition, conditions, vulnerabilities, fix, fixes,
 probleme, befund*, fehler*, einwänd*, anmerkung*, änderung*, beanstandung*, bedenken, mängel,
 problème*, remarque*, erreur*, défaut*, réserve*, objection*, modification*,
@@ -34,26 +34,26 @@ achado*, erro*, observaç*, ressalva*, objeç*, mudança*, alteraç*, comentári
 problemi, rilievi, errori, obiezioni, modifiche, riserve,
 замечан*, проблем*, ошибок, вопросов, возражений, изменений, правок"])
 });
-/// Words that may stand between "no" and its noun.
+/// Words that may be between "no" and its noun.
 pub(super) const BETWEEN_WORDS: &str = "
 new, further, other, additional, remaining, open, outstanding, critical*, major, minor, high, medium, low, important, blocking, significant, security, serious, must, fix, severity, performance, correctness, discrete, actionable, unresolved, known, or, and, any, real, obvious, functional, code, such, more, big, severe, of, the, behavioral, logic, test, style, integrity, contract, coverage, combination,
 weiteren, neuen, offenen, kritischen, größeren, autre, nouveau, nouveaux, nouvelle, nouvelles, majeur*, bloquant*, nuevos, otros, más, crític*, outros, novos, mais, altri, nuovi, critici, новых, других, критических, больше, bloqueante*, alguna, alguno, ningún, ninguna, nenhum, nenhuma, aucun, aucune, alcun, nessun";
-static BETWEEN: Cues = LazyLock::new(|| Phrases::of(&[BETWEEN_WORDS]));
+static BETWEEN: Cues = LazyLock::new(|| Phrases::from_lists(&[BETWEEN_WORDS]));
 static NO: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 no, zero, 0, none, nothing, without, kein, keine, keinen, keinerlei, ohne, aucun, aucune, sans, sin, ningún, ninguna, ningun, sem, nenhum, nenhuma, não há, no hay, pas de, nessun, nessuna, senza, нет, никаких, без"])
 });
 static SEES_NOTHING: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 not find, not found, not see, not spot, not identify, not have, not detect, not uncover, n't find, didn't find, didn't see, don't see, don't have, couldn't find, can't find, cannot find, could not find, did not find, do not see, do not have, see no, found no, no encontré, no encontramos, no he encontrado, no veo, não encontrei, não encontramos, não vi, non ho trovato, non abbiamo trovato, не нашёл, не нашел, не нашла, не обнаружил*, не вижу, nicht gefunden, n'ai trouvé, n'ai vu"])
 });
-/// Negations that take nothing back.
+/// Negations that do not contradict an approval.
 static HARMLESS: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 not block*, non block*, nothing blocks, doesn't block, does not block, do not block, don't block, but do not block, but does not block, no longer, not only, as expected, no need, nothing else, nothing to add, nothing to fix, nothing to change, nothing blocking, nothing more, fixed before, if any, not affect*, not change*, not break*, does not break, doesn't break, does not change, doesn't change, does not affect, doesn't affect, not introduce*, does not introduce, doesn't introduce, separation of concerns, error handling, error path*, error case*, regression test*, with the rest of, does what the ticket asks for, what the ticket asks for, what the ticket asks, exactly what it should, todo el, toda la, todo lo, no new dependencies, no new dependency, no breaking changes, no breaking change, no secrets, замечаний нет, проблем нет, вопросов нет"])
 });
 
-/// Phrases of scripts without blanks that speak for the change and hold a negation.
+/// Phrases of scripts without blanks that support the change with a negation.
 const HARMLESS_UNSPACED: [&str; 22] = [
     "没有发现任何问题",
     "没有发现问题",
@@ -79,7 +79,7 @@ const HARMLESS_UNSPACED: [&str; 22] = [
     "문제 없습니다",
 ];
 
-/// Whether something near an approval takes it back or makes it somebody else's.
+/// Returns whether words near an approval contradict it or attribute it to someone else.
 pub(super) fn objects(text: &str) -> bool {
     if is_afterthought(text) {
         return true;
@@ -90,14 +90,14 @@ pub(super) fn objects(text: &str) -> bool {
     })
 }
 
-/// Whether it begins as something that came to mind after the verdict does, which is rarely praise.
+/// Returns whether the text starts like an afterthought, which is rarely praise.
 fn is_afterthought(text: &str) -> bool {
     const OPENINGS: [&str; 6] = ["p.s", "ps:", "ps.", "ps ", "n.b", "nb:"];
     let head: String = text.trim_start().chars().take(3).collect();
     OPENINGS.contains(&head.to_lowercase().as_str())
 }
 
-/// Whether every sentence of an explanation speaks for the change.
+/// Returns whether every sentence of an explanation supports the change.
 pub(super) fn vouches(text: &str) -> bool {
     if text.contains(['?', '？', '"', '“', '«', '「', '„', '~', '|', '<', '…', '{'])
         || text.contains("...")
@@ -111,17 +111,17 @@ pub(super) fn vouches(text: &str) -> bool {
 }
 
 static GRAVE: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 critical bug*, critical issue*, critical vulnerab*, critical problem*, critical flaw*, critical defect*, critical error*, critical security, critical sql, a critical, is critical, sql injection, command injection, remote code execution, data loss, auth bypass, authentication bypass, security hole*, must be fixed, must be resolved, must be addressed, must fix, is a blocker, blocks merg*, blocks the merge, showstopper*, high severity, plain text password*, password in plain*, passwords in plain*, logged in plain*,
 kritischer fehler, kritische lücke, faille critique, erreur critique, vulnerabilidad crítica, error crítico, falha crítica, vulnerabilidade crítica, критическая ошибка, критическая уязвимость, 严重漏洞, 严重错误, 致命的, 重大な脆弱性, 致命的な"])
 });
 
-/// Whether a sentence, without its denials, names a grave defect.
+/// Returns whether a sentence, without its denials, names a severe defect.
 pub(super) fn is_grave(sentence: &TokenizedSentence) -> bool {
     GRAVE.is_in(sentence) && !SETTLES.is_in(sentence)
 }
 
-/// Whether a sentence names a grave defect and does not say that it is gone.
+/// Returns whether a sentence names a severe defect that is not settled.
 pub(super) fn accuses(text: &str) -> bool {
     sentences(text).into_iter().any(|sentence| {
         let rest = without_harmless(sentence);
@@ -129,7 +129,7 @@ pub(super) fn accuses(text: &str) -> bool {
     })
 }
 
-/// Whether the text takes an approval back however far from it the words stand.
+/// Returns whether the text contradicts an approval at any distance.
 pub(super) fn forbids(text: &str) -> bool {
     sentences(text).into_iter().any(|sentence| {
         let rest = without_harmless(sentence);
@@ -138,17 +138,17 @@ pub(super) fn forbids(text: &str) -> bool {
 }
 
 static BLOCKING: Cues = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 required change*, required fix*, required action*, must fix, must be fixed, must change, blocking, blocker*, changes requested, changes required, requested changes, before merg*, action required, to fix, needs fix*, notwendige änderungen, erforderliche änderungen, changements requis, modifications requises, cambios requeridos, alterações necessárias, modifiche richieste, требуемые изменения, 必须修复, 必须修改, 要修正, 必須"])
 });
 
-/// Whether a heading announces what has to change before an approval.
+/// Returns whether a heading announces changes that are required before an approval.
 pub(super) fn demands(heading: &str) -> bool {
-    let rest = without_harmless(TokenizedSentence::of(heading));
+    let rest = without_harmless(TokenizedSentence::parse(heading));
     BLOCKING.is_in(&rest.sentence) && !rest.harmless
 }
 
-/// Whether a sentence of the text begins with a reservation.
+/// Returns whether a sentence of the text starts with a reservation.
 pub(super) fn turns(text: &str) -> bool {
     if is_afterthought(text) {
         return true;
@@ -159,12 +159,12 @@ pub(super) fn turns(text: &str) -> bool {
     })
 }
 
-/// A sentence without what sounds like an objection and is none.
+/// A sentence without the phrases that only sound like an objection.
 pub(super) struct StrippedSentence {
     pub sentence: TokenizedSentence,
-    /// It said "no issues" or the like.
+    /// The sentence contained "no issues" or similar.
     pub denies: bool,
-    /// It said "does not block" or the like.
+    /// The sentence contained "does not block" or similar.
     pub harmless: bool,
 }
 
@@ -198,27 +198,28 @@ pub(super) fn is_objection(rest: &StrippedSentence) -> bool {
         || (DEFECTS.is_in(sentence) && !SETTLES.is_in(sentence) && !rest.harmless)
 }
 
-/// "2 of 14 files", "9/12 tests": not all.
+/// Returns whether a sentence counts less than all: "2 of 14 files", "9/12 tests".
 pub(super) fn counts_short(sentence: &TokenizedSentence) -> bool {
     const COUNTED: [&str; 8] = [
         "file", "test", "check", "criteri", "commit", "case", "item", "hunk",
     ];
     let number = |word: &String| word.parse::<u64>().ok();
     let short = |few: &String, all: &String| matches!((number(few), number(all)), (Some(few), Some(all)) if few < all);
-    let of = sentence.words.windows(3).any(|words| {
+    let has_of = sentence.words.windows(3).any(|words| {
         matches!(words[1].as_str(), "of" | "von" | "sur" | "de" | "из" | "di")
             && short(&words[0], &words[2])
     });
-    of || sentence.words.windows(3).any(|words| {
-        short(&words[0], &words[1])
-            && COUNTED.iter().any(|stem| words[2].starts_with(stem))
-            && sentence
-                .text
-                .contains(&format!("{}/{}", words[0], words[1]))
-    })
+    has_of
+        || sentence.words.windows(3).any(|words| {
+            short(&words[0], &words[1])
+                && COUNTED.iter().any(|stem| words[2].starts_with(stem))
+                && sentence
+                    .text
+                    .contains(&format!("{}/{}", words[0], words[1]))
+        })
 }
 
-/// `if` and its kin with a word of approval, repair or tests in the same sentence.
+/// Returns whether a sentence has `if` or similar, and a word of approval, repair or tests.
 fn is_condition(sentence: &TokenizedSentence) -> bool {
     let conditional = sentence
         .words
@@ -236,7 +237,7 @@ fn is_condition(sentence: &TokenizedSentence) -> bool {
         })
 }
 
-/// Takes "no issues found" and the like out of a sentence.
+/// Removes "no issues found" and similar phrases from a sentence.
 pub(super) fn without_harmless(mut sentence: TokenizedSentence) -> StrippedSentence {
     let (mut denies, mut harmless) = (false, false);
     if sentence.unspaced {
@@ -253,9 +254,9 @@ pub(super) fn without_harmless(mut sentence: TokenizedSentence) -> StrippedSente
         if let Some(end) = denial(&words[at..]) {
             denies = true;
             at += end;
-        } else if let Some(taken) = HARMLESS.longest(&words[at..]) {
+        } else if let Some(count) = HARMLESS.longest(&words[at..]) {
             harmless = true;
-            at += taken;
+            at += count;
         } else {
             sentence.words.push(words[at].clone());
             at += 1;
@@ -268,7 +269,7 @@ pub(super) fn without_harmless(mut sentence: TokenizedSentence) -> StrippedSente
     }
 }
 
-/// How many words a denial such as "no new issues" takes, if one begins here.
+/// Returns the number of words of a denial such as "no new issues", if one starts here.
 fn denial(words: &[String]) -> Option<usize> {
     let mut at = SEES_NOTHING.longest(words).or_else(|| NO.longest(words))?;
     let most = words.len().min(at + 9);

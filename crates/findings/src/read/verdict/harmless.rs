@@ -1,5 +1,5 @@
-//! Recognises what may stand beside an approval. The rule is an allow-list: a sentence counts as
-//! harmless only if it is understood, whatever its language; every other one makes the approval
+//! Recognises text that does not contradict an approval. The rule is an allow-list: a sentence is
+//! harmless only if it is understood, whatever its language; any other one makes the approval
 //! doubtful.
 
 use std::sync::LazyLock;
@@ -8,18 +8,19 @@ use super::cues::{self, StrippedSentence};
 use super::harmless_lists as lists;
 use super::phrases::{Phrases, TokenizedSentence, is_unspaced, sentence_texts};
 
-static PRAISE: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::PRAISE]));
-static DOES: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::DOES]));
-static PLAIN: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::PLAIN]));
-static DARK: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::DARK]));
-static BETWEEN: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[cues::BETWEEN_WORDS]));
+static PRAISE: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::PRAISE]));
+static DOES: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::DOES]));
+static PLAIN: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::PLAIN]));
+static DARK: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::DARK]));
+static BETWEEN: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[cues::BETWEEN_WORDS]));
 
-/// In a sentence of at most so many words every word has to be known: there irony and withdrawal live.
+/// Maximum number of words of a curt sentence. In it every word must be known, because irony and
+/// withdrawals are short.
 const CURT_WORDS: usize = 7;
-/// A piece of a sentence of at most so many words may be a mere noun.
+/// Maximum number of words of a clause that may be only a noun.
 const NOUN_WORDS: usize = 4;
 
-/// Whether every sentence of a text is understood and takes nothing back.
+/// Returns whether every sentence of a text is understood and has no reservation.
 pub(super) fn is_harmless(text: &str) -> bool {
     if text.contains([
         '?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '*', '¹', '²', '†',
@@ -33,9 +34,9 @@ pub(super) fn is_harmless(text: &str) -> bool {
     sentence_texts(&plain).into_iter().all(is_harmless_sentence)
 }
 
-/// Whether every word of a title, a label or a cell is known, and none accuses.
+/// Returns whether every word of a title, a label or a cell is known, and none names a defect.
 pub(super) fn is_known(text: &str) -> bool {
-    let sentence = TokenizedSentence::of(&without_code(text));
+    let sentence = TokenizedSentence::parse(&without_code(text));
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
@@ -46,18 +47,18 @@ pub(super) fn is_known(text: &str) -> bool {
         && known(&rest.sentence.words) == rest.sentence.words.len()
 }
 
-/// Whether a short sentence of a longer text is not understood.
+/// Returns whether a longer text has a short sentence that is not understood.
 pub(super) fn has_curt_stranger(text: &str) -> bool {
     let plain = without_code(text);
     sentence_texts(&plain).into_iter().any(|sentence| {
-        let words = TokenizedSentence::of(sentence).words;
+        let words = TokenizedSentence::parse(sentence).words;
         words.len() <= CURT_WORDS
             && known(&words) * 2 < words.len()
             && !is_harmless_sentence(sentence)
     })
 }
 
-/// Asterisks in pairs emphasise; a lone one points at a note.
+/// Returns whether all asterisks are emphasis: in pairs they are, a single one points at a note.
 fn is_only_emphasised(text: &str) -> bool {
     let others = [
         '?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '¹', '²', '†',
@@ -65,11 +66,11 @@ fn is_only_emphasised(text: &str) -> bool {
     !text.contains(others) && text.matches('*').count().is_multiple_of(2)
 }
 
-/// Puts a mark in the place of code, paths, addresses and numbers: names say nothing.
+/// Replaces code, paths, addresses and numbers by `0`, because names have no meaning here.
 fn without_code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, part) in text.split('`').enumerate() {
-        // Words between back-ticks are judged like others: only what is no word is a name.
+        // Ordinary words in back-ticks are judged like others; anything else is a name.
         let name = index % 2 == 1 && part.contains(|c: char| !c.is_alphabetic() && c != ' ');
         if name {
             out.push_str(" 0 ");
@@ -104,7 +105,7 @@ fn is_name(word: &str) -> bool {
 }
 
 fn is_harmless_sentence(text: &str) -> bool {
-    let sentence = TokenizedSentence::of(text);
+    let sentence = TokenizedSentence::parse(text);
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
@@ -121,10 +122,10 @@ fn is_harmless_sentence(text: &str) -> bool {
     let known = known(words);
     let speaks = speaks(&rest);
     if total <= CURT_WORDS {
-        // Many verbs are nouns as well, so a verb counts only behind a subject.
-        let told = words.len() > 2 && PLAIN.starts(words) && !DOES.starts(words);
+        // Many verbs are also nouns, so a verb counts only after a subject.
+        let has_subject = words.len() > 2 && PLAIN.starts(words) && !DOES.starts(words);
         let praised = rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence);
-        return known == words.len() && speaks && (praised || told);
+        return known == words.len() && speaks && (praised || has_subject);
     }
     speaks && known * 2 >= words.len() && clauses(text).all(is_clause)
 }
@@ -137,19 +138,19 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// How many of the words are known.
+/// Counts the known words.
 fn known(words: &[String]) -> usize {
     let mut known = 0;
     let mut at = 0;
     while at < words.len() {
         let rest = &words[at..];
-        let taken = [&PRAISE, &DOES, &PLAIN, &BETWEEN]
+        let count = [&PRAISE, &DOES, &PLAIN, &BETWEEN]
             .iter()
             .filter_map(|list| list.longest(rest))
             .max()
             .or_else(|| is_number(&rest[0]).then_some(1));
-        known += taken.unwrap_or(0);
-        at += taken.unwrap_or(1);
+        known += count.unwrap_or(0);
+        at += count.unwrap_or(1);
     }
     known
 }
@@ -165,14 +166,16 @@ fn clauses(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|part| part.split(" и "))
 }
 
-/// A clause says something that is understood, or it is a short list of known or unknown things.
+/// Returns whether a clause is understood: it supports the change, is short, or has only known
+/// words.
 fn is_clause(text: &str) -> bool {
-    let rest = cues::without_harmless(TokenizedSentence::of(text));
+    let rest = cues::without_harmless(TokenizedSentence::parse(text));
     let words = rest.sentence.words.len();
     words <= NOUN_WORDS || speaks(&rest) || known(&rest.sentence.words) == words
 }
 
-/// Takes the longest known piece from the front again and again; nothing may be left.
+/// Returns whether a sentence consists only of known pieces; removes the longest one from the front
+/// until nothing is left.
 fn is_made_of_pieces(sentence: &TokenizedSentence) -> bool {
     let mut rest = sentence.text.as_str();
     while let Some(first) = rest.chars().next() {
@@ -181,8 +184,8 @@ fn is_made_of_pieces(sentence: &TokenizedSentence) -> bool {
             .filter(|piece| rest.starts_with(**piece))
             .map(|piece| piece.len())
             .max();
-        let taken = match piece {
-            Some(taken) => taken,
+        let length = match piece {
+            Some(length) => length,
             None if !is_unspaced(first) && !first.is_alphabetic() => first.len_utf8(),
             None if first.is_ascii_alphabetic() => {
                 let end = rest
@@ -195,7 +198,7 @@ fn is_made_of_pieces(sentence: &TokenizedSentence) -> bool {
             }
             None => return false,
         };
-        rest = &rest[taken..];
+        rest = &rest[length..];
     }
     true
 }

@@ -1,18 +1,17 @@
-//! Finds phrases of a list in a text, in one pass whatever the length of the list.
+//! Finds phrases of a list in a text, in one pass, whatever the length of the list.
 
 use std::collections::HashMap;
 
 /// Phrases by the first letter of their first word. A word that ends in `*` matches by its
-/// beginning, `#` matches a number; phrases without blanks in scripts that write none are found
-/// anywhere.
+/// beginning, `#` matches a number. Phrases of scripts without blanks are found anywhere.
 pub(in crate::read) struct Phrases {
     by_letter: HashMap<char, Vec<Vec<&'static str>>>,
     unspaced: Vec<&'static str>,
 }
 
 impl Phrases {
-    /// Reads a list with one phrase between commas or line ends.
-    pub fn of(lists: &[&'static str]) -> Self {
+    /// Reads lists in which commas or line ends separate the phrases.
+    pub fn from_lists(lists: &[&'static str]) -> Self {
         let mut by_letter: HashMap<char, Vec<Vec<&'static str>>> = HashMap::new();
         let mut unspaced = Vec::new();
         let phrases = lists.iter().flat_map(|list| list.split([',', '\n']));
@@ -32,7 +31,7 @@ impl Phrases {
         }
     }
 
-    /// Whether one of the phrases is in the sentence.
+    /// Returns whether one of the phrases is in the sentence.
     pub fn is_in(&self, sentence: &TokenizedSentence) -> bool {
         let spaced = (0..sentence.words.len()).any(|at| self.starts(&sentence.words[at..]));
         spaced
@@ -43,12 +42,12 @@ impl Phrases {
                     .any(|phrase| sentence.text.contains(phrase)))
     }
 
-    /// Whether one of the phrases begins with the first of these words.
+    /// Returns whether one of the phrases is at the start of these words.
     pub fn starts(&self, words: &[String]) -> bool {
         self.longest(words).is_some()
     }
 
-    /// How many words the longest phrase takes that begins with the first of these words.
+    /// Returns the number of words of the longest phrase at the start of these words.
     pub fn longest(&self, words: &[String]) -> Option<usize> {
         let letter = words.first()?.chars().next()?;
         let listed = |letter| self.by_letter.get(&letter).into_iter().flatten();
@@ -59,22 +58,22 @@ impl Phrases {
                     && phrase
                         .iter()
                         .zip(words)
-                        .all(|(wanted, word)| fits(wanted, word))
+                        .all(|(pattern, word)| fits(pattern, word))
             })
             .map(Vec::len)
             .max()
     }
 }
 
-fn fits(wanted: &str, word: &str) -> bool {
-    match wanted.strip_suffix('*') {
+fn fits(pattern: &str, word: &str) -> bool {
+    match pattern.strip_suffix('*') {
         Some(stem) => word.starts_with(stem),
-        None if wanted == "#" => word.bytes().all(|byte| byte.is_ascii_digit()),
-        None => word == wanted,
+        None if pattern == "#" => word.bytes().all(|byte| byte.is_ascii_digit()),
+        None => word == pattern,
     }
 }
 
-/// Scripts that put no blanks between words.
+/// Returns whether a character belongs to a script without blanks between words.
 pub(in crate::read) fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}')
 }
@@ -84,12 +83,12 @@ pub(in crate::read) fn is_unspaced(c: char) -> bool {
 pub(in crate::read) struct TokenizedSentence {
     pub text: String,
     pub words: Vec<String>,
-    /// It has letters of a script without blanks.
+    /// Whether the sentence has letters of a script without blanks.
     pub unspaced: bool,
 }
 
 impl TokenizedSentence {
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let lower = text.to_lowercase().replace('’', "'");
         let words = lower
             .split(|c: char| !(c.is_alphanumeric() || c == '\''))
@@ -104,7 +103,7 @@ impl TokenizedSentence {
         }
     }
 
-    /// Roughly how many words it has, whatever the script.
+    /// Returns the approximate number of words, whatever the script.
     pub fn weight(&self) -> usize {
         let unspaced = if self.unspaced {
             self.text.chars().filter(|&c| is_unspaced(c)).count() / 2
@@ -115,16 +114,16 @@ impl TokenizedSentence {
     }
 }
 
-/// The sentences of a text. A full stop ends one only before a blank, so that names of files stay
+/// Splits a text into sentences. A full stop ends one only before a blank, so that file names stay
 /// whole; line ends inside a paragraph end none.
 pub(in crate::read) fn sentences(text: &str) -> Vec<TokenizedSentence> {
     sentence_texts(text)
         .into_iter()
-        .map(TokenizedSentence::of)
+        .map(TokenizedSentence::parse)
         .collect()
 }
 
-/// The same as they are written.
+/// Like [`sentences`], as they are written.
 pub(in crate::read) fn sentence_texts(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut start = 0;

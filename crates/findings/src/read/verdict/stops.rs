@@ -1,6 +1,6 @@
-//! Finds what stops an approval in the words that stand beside it: a condition, reading that was not
-//! done, a demand, a failure, a withdrawal. Ordinary prose that is merely not understood passes here;
-//! `harmless` is the stricter rule.
+//! Finds words that prevent an approval: a condition, an incomplete reading, a demand, a failure, a
+//! withdrawal. Ordinary prose that is only not understood is allowed here; `harmless` is the
+//! stricter rule.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::cues;
 use super::phrases::{Phrases, TokenizedSentence, sentence_texts};
 use super::stop_lists as lists;
 
-/// Why words beside an approval stop it.
+/// Reason why words prevent an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopKind {
     Condition,
@@ -19,26 +19,26 @@ pub(crate) enum StopKind {
 }
 
 impl StopKind {
-    /// Says what the words do, for a message.
+    /// Returns the description for a message.
     pub fn says(self) -> &'static str {
         match self {
             Self::Condition => "sets a condition",
-            Self::Unread => "says that not all was read",
+            Self::Unread => "says that not everything was read",
             Self::Demand => "asks for a change",
             Self::Failure => "says that something does not work",
-            Self::Withdrawal => "takes the approval back",
+            Self::Withdrawal => "withdraws the approval",
         }
     }
 }
 
 macro_rules! phrases {
     ($($name:ident)*) => {
-        $(static $name: LazyLock<Phrases> = LazyLock::new(|| Phrases::of(&[lists::$name]));)*
+        $(static $name: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::$name]));)*
     };
 }
 phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS FAILS_NOW WORK DIES UNLESS_SAID NOTHING DONE RETRACTS BLOCKS }
 
-/// The first sentence that stops an approval, and why.
+/// Returns the first sentence that prevents an approval, and the reason.
 pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
     if text.contains("~~") {
         return Some((StopKind::Withdrawal, text));
@@ -54,26 +54,26 @@ pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
         .find_map(|sentence| stop(sentence).map(|stop| (stop, sentence)))
 }
 
-/// Whether a finding says that it has to be dealt with before the merge.
+/// Returns whether a finding says that it must be fixed before the merge.
 pub(crate) fn blocks(text: &str) -> bool {
     sentence_texts(text).into_iter().any(|text| {
-        let sentence = TokenizedSentence::of(text);
+        let sentence = TokenizedSentence::parse(text);
         BLOCKS.is_in(&sentence) && !NOTHING.is_in(&sentence)
     })
 }
 
-/// Whether words of a minor finding tell of something that is not minor.
+/// Returns whether the words of a minor finding describe something that is not minor.
 pub(super) fn is_disaster(text: &str) -> bool {
     blocks(text)
         || sentence_texts(text).into_iter().any(|text| {
-            let sentence = cues::without_harmless(TokenizedSentence::of(text)).sentence;
+            let sentence = cues::without_harmless(TokenizedSentence::parse(text)).sentence;
             let at = |at: usize| destroys(&sentence.words[at..]) || opens(&sentence.words[at..]);
             RETRACTS.is_in(&sentence) || (0..sentence.words.len()).any(at)
         })
 }
 
 fn stop(text: &str) -> Option<StopKind> {
-    let sentence = TokenizedSentence::of(&without_code(text));
+    let sentence = TokenizedSentence::parse(&without_code(text));
     let whole = sentence.words.join(" ");
     if lists::DENIALS.contains(&whole.as_str()) {
         return Some(StopKind::Withdrawal);
@@ -95,7 +95,7 @@ fn stop(text: &str) -> Option<StopKind> {
     (FAILS_NOW.is_in(&rest) || !past && is_failure(&rest)).then_some(StopKind::Failure)
 }
 
-/// Names in code say nothing; words in back-ticks do.
+/// Replaces names in back-ticks by `0`, because they have no meaning here; ordinary words stay.
 fn without_code(text: &str) -> String {
     text.split('`')
         .enumerate()
@@ -125,13 +125,14 @@ fn is_condition(sentence: &TokenizedSentence) -> bool {
     let led = |at: usize| (0..at).any(|from| GATE.starts(&sentence.words[from..]));
     positions(&IF, sentence).any(|at| {
         hangs(at, &[&GATE]) || led(at) || (opens_with_yes && at > 0 && hangs(at, &[&REPAIR]))
-    }) || positions(&ONCE, sentence)
-        .any(|at| led(at) || hangs(at, &[&GATE]) || hangs(at, &[&REPAIR]) && !is_told(sentence))
+    }) || positions(&ONCE, sentence).any(|at| {
+        led(at) || hangs(at, &[&GATE]) || hangs(at, &[&REPAIR]) && !is_description(sentence)
+    })
 }
 
-/// "The file is renamed after it was written": a description, not a condition. Such a sentence has a
-/// subject and a verb before the conjunction.
-fn is_told(sentence: &TokenizedSentence) -> bool {
+/// Returns whether a sentence is a description and not a condition: "The file is renamed after it
+/// was written". Such a sentence has a subject and a verb before the conjunction.
+fn is_description(sentence: &TokenizedSentence) -> bool {
     let at = positions(&ONCE, sentence).next().unwrap_or(0);
     at >= 3 && !YES.starts(&sentence.words)
 }
@@ -164,7 +165,8 @@ fn is_negation(word: &str) -> bool {
     )
 }
 
-/// "did not read", "was never opened", "only looked at", "2 of 14 files".
+/// Returns whether a sentence reports an incomplete reading: "did not read", "was never opened",
+/// "only looked at", "2 of 14 files".
 fn is_unread(sentence: &TokenizedSentence) -> bool {
     if UNREAD.is_in(sentence) || cues::counts_short(sentence) {
         return true;
@@ -194,8 +196,8 @@ fn is_demand(sentence: &TokenizedSentence) -> bool {
     }
     !DONE.is_in(sentence)
         && positions(&MUST, sentence).any(|at| {
-            let taken = MUST.longest(&sentence.words[at..]).unwrap_or(1);
-            let tail = &sentence.words[(at + taken).min(sentence.words.len())..];
+            let count = MUST.longest(&sentence.words[at..]).unwrap_or(1);
+            let tail = &sentence.words[(at + count).min(sentence.words.len())..];
             let next = usize::from(tail.first().is_some_and(|word| word == "not"));
             let tail = &tail[next.min(tail.len())..];
             ORDER.starts(tail) || REPAIR.starts(tail)
@@ -242,7 +244,7 @@ fn is_failure(sentence: &TokenizedSentence) -> bool {
     })
 }
 
-/// "drops the users table".
+/// Returns whether the words describe lost data: "drops the users table".
 fn destroys(words: &[String]) -> bool {
     let verb = matches!(
         words[0].as_str(),
@@ -255,7 +257,7 @@ fn destroys(words: &[String]) -> bool {
             "own" | "temporary" | "test" | "temp" | "scratch" | "oldest"
         )
     };
-    let dear = |word: &String| {
+    let valuable = |word: &String| {
         matches!(
             word.as_str(),
             "users"
@@ -273,16 +275,17 @@ fn destroys(words: &[String]) -> bool {
                 | "home"
         )
     };
-    verb && near.iter().any(dear) && !near.iter().any(own)
+    verb && near.iter().any(valuable) && !near.iter().any(own)
 }
 
-/// "everybody can log in".
+/// Returns whether the words describe open access: "everybody can log in".
 fn opens(words: &[String]) -> bool {
-    let who = matches!(
+    let is_anyone = matches!(
         words[0].as_str(),
         "anyone" | "anybody" | "everyone" | "everybody" | "attackers" | "strangers"
     );
-    who && words
-        .get(1)
-        .is_some_and(|word| matches!(word.as_str(), "can" | "could" | "may" | "is"))
+    is_anyone
+        && words
+            .get(1)
+            .is_some_and(|word| matches!(word.as_str(), "can" | "could" | "may" | "is"))
 }

@@ -1,4 +1,4 @@
-//! What in the rest of a document speaks against an approval in it.
+//! Searches the rest of a document for reasons to doubt an approval in it.
 
 use std::sync::LazyLock;
 
@@ -13,22 +13,22 @@ use super::candidates::{ApprovalCandidate, ELSEWHERE, NOT_OWN, ROUND, is_elsewhe
 use super::phrases::{Phrases, TokenizedSentence};
 use super::{SHORT_WORDS, approval, candidates, cues, harmless, stops};
 
-const RESERVED: &str = "the text around the approval takes it back or sets a condition";
+const RESERVED: &str = "the text around the approval contradicts it or sets a condition";
 const UNFINISHED: &str = "the text forbids the approval or says that the review is not finished";
 
-/// What says that a finding of an earlier round is still there.
+/// Phrases that call a finding of an earlier round still open.
 static STILL_OPEN: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::of(&["
+    Phrases::from_lists(&["
 not fixed, not resolved, not addressed, not been fixed, not been resolved, not been addressed, isn't fixed, unresolved, unfixed, still open, still broken, still present, still fails, still there, remains open, remains broken, remains unfixed, reopened, regressed, nicht behoben, non corrigé*, no corregid*, não corrigid*, не исправлен*, 未修复, 未解决, 未修正"])
 });
 
-/// What in the rest of the document speaks against the approval.
+/// Returns the reason to doubt an approval in the prose, from the rest of the document.
 pub(super) fn doubt(blocks: &[Block], approval: &ApprovalCandidate) -> Option<&'static str> {
     let others = |(index, _): &(usize, &Block)| *index != approval.index && *index != approval.end;
     doubt_of(blocks, approval.end, others)
 }
 
-/// The same for an approval that does not stand in the prose.
+/// Like [`doubt`], for an approval that is not in the prose.
 pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
     let announced = blocks
         .windows(2)
@@ -36,7 +36,7 @@ pub(super) fn doubt_in_prose(blocks: &[Block]) -> Option<&'static str> {
     let set_apart = blocks.iter().any(|block| {
         let elsewhere =
             matches!(block.kind, BlockKind::Heading(level) if is_elsewhere(&block.text, level));
-        block.quoted || block.apart || elsewhere
+        block.quoted || block.set_apart || elsewhere
     });
     if announced || set_apart {
         return Some(NOT_OWN);
@@ -51,7 +51,7 @@ fn doubt_of(
 ) -> Option<&'static str> {
     let words: usize = blocks
         .iter()
-        .map(|block| TokenizedSentence::of(&text_of(block)).weight())
+        .map(|block| TokenizedSentence::parse(&text_of(block)).weight())
         .sum();
     let short = words <= SHORT_WORDS;
     let mut harmless_heading = false;
@@ -59,7 +59,8 @@ fn doubt_of(
     let mut same_section = true;
     for (index, block) in blocks.iter().enumerate().filter(others) {
         if let BlockKind::Heading(level) = block.kind {
-            let minor = degree::degree_heading(&block.text).and_then(|word| Severity::of(&word));
+            let minor =
+                degree::degree_heading(&block.text).and_then(|word| Severity::from_word(&word));
             harmless_heading = minor.is_some_and(|severity| !severity.is_must_fix());
             same_section &= index < end;
             earlier = topic::topic(&block.text) == Topic::Earlier;
@@ -81,13 +82,13 @@ fn doubt_of(
             if index > end
                 && !earlier
                 && level > 1
-                && ROUND.is_in(&TokenizedSentence::of(&block.text))
+                && ROUND.is_in(&TokenizedSentence::parse(&block.text))
             {
                 return Some(NOT_OWN);
             }
         }
         let offered = matches!(block.kind, BlockKind::Item(Marker::Box { ticked: false }))
-            && super::words::alone(&block.text).is_some();
+            && super::words::whole_line_claim(&block.text).is_some();
         if block.kind == BlockKind::Code || offered {
             continue;
         }
@@ -95,15 +96,15 @@ fn doubt_of(
         if cues::forbids(&text) {
             return Some(UNFINISHED);
         }
-        // What a heading announces is judged by what stands under it.
+        // A heading that announces a list is judged by the text under it.
         let announces =
             matches!(block.kind, BlockKind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
         if !earlier && is_grave(block) {
-            return Some("a must-fix finding stands beside the approval");
+            return Some("the text has a must-fix finding");
         }
         let accused = !announces && !earlier && cues::accuses(&text);
         if accused {
-            return Some("the text names a grave defect");
+            return Some("the text names a severe defect");
         }
         let minor = harmless_heading || is_minor(&block.text);
         let near = index > end && same_section && matches!(block.kind, BlockKind::Paragraph);
@@ -112,7 +113,7 @@ fn doubt_of(
             continue;
         }
         let reserved = if earlier {
-            STILL_OPEN.is_in(&TokenizedSentence::of(&text))
+            STILL_OPEN.is_in(&TokenizedSentence::parse(&text))
         } else if minor {
             stops::is_disaster(&text)
         } else if short {
@@ -129,16 +130,19 @@ fn doubt_of(
     ends_in_mid_sentence(blocks, end).then_some("the text ends in the middle of a sentence")
 }
 
-/// Whether every block of a short text is understood, and none is quoted.
+/// Returns whether every block of a short text is understood, and none is quoted.
 pub(super) fn are_understood(blocks: &[Block]) -> bool {
     blocks.iter().all(|block| {
-        let approves = approval::alone(&block.text) == Some(approval::ApprovalMatch::Whole)
-            || approval::keyed(&block.text, false) == Some(approval::ApprovalMatch::Whole);
-        !block.quoted && !block.apart && (approves || is_name(&block.text) || is_understood(block))
+        let approves = approval::match_whole_line(&block.text)
+            == Some(approval::ApprovalMatch::Whole)
+            || approval::match_keyed(&block.text, false) == Some(approval::ApprovalMatch::Whole);
+        !block.quoted
+            && !block.set_apart
+            && (approves || is_name(&block.text) || is_understood(block))
     })
 }
 
-/// A word that names a person, a tool or a place: it has marks or digits in it.
+/// Returns whether a word names a person, a tool or a location: it has punctuation or digits.
 fn is_name(text: &str) -> bool {
     let inner = text.trim_matches(|c: char| !c.is_alphanumeric());
     inner.is_ascii()
@@ -146,7 +150,7 @@ fn is_name(text: &str) -> bool {
         && inner.contains(|c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '@' | ':'))
 }
 
-/// Whether a block of a short document is understood and takes nothing back.
+/// Returns whether a block of a short document is understood and has no reservation.
 fn is_understood(block: &Block) -> bool {
     let text = block.text.as_str();
     match &block.kind {
@@ -167,7 +171,8 @@ fn is_understood(block: &Block) -> bool {
     }
 }
 
-/// Lines that a report says about itself, then prose of which every sentence is harmless.
+/// Returns whether a text is understood: metadata lines of a report, then prose in which every
+/// sentence is harmless.
 pub(super) fn is_understood_text(text: &str) -> bool {
     let mut prose = String::new();
     for line in text.lines() {
@@ -177,7 +182,8 @@ pub(super) fn is_understood_text(text: &str) -> bool {
                     return false;
                 }
             }
-            Some((_, "")) if prose.is_empty() && topic::lead(line).is_some_and(is_minor_topic) => {}
+            Some((_, ""))
+                if prose.is_empty() && topic::topic_of_lead(line).is_some_and(is_minor_topic) => {}
             Some((label, "")) if approval::is_label(label) => return false,
             Some((label, value)) if !value.is_empty() && harmless::is_known(label) => {
                 prose.push_str(value);
@@ -201,10 +207,10 @@ pub(super) fn is_understood_text(text: &str) -> bool {
         || is_explained_at_length(prose)
 }
 
-/// An explanation of some length uses words of its own; there it is enough that every sentence
-/// speaks for the change and none stops the approval.
+/// Returns whether a longer explanation is acceptable. It may use unknown words, if every sentence
+/// supports the change and none prevents the approval.
 fn is_explained_at_length(prose: &str) -> bool {
-    TokenizedSentence::of(prose).weight() >= LONG_WORDS
+    TokenizedSentence::parse(prose).weight() >= LONG_WORDS
         && cues::vouches(&prose.replace('\n', " "))
         && stop_free(prose)
         && !harmless::has_curt_stranger(prose)
@@ -214,7 +220,9 @@ const LONG_WORDS: usize = 25;
 
 fn is_minor_topic(topic: Topic) -> bool {
     match topic {
-        Topic::Degree(word) => Severity::of(&word).is_some_and(|severity| !severity.is_must_fix()),
+        Topic::Degree(word) => {
+            Severity::from_word(&word).is_some_and(|severity| !severity.is_must_fix())
+        }
         Topic::Findings | Topic::Earlier | Topic::Aside | Topic::Open => false,
     }
 }
@@ -223,7 +231,8 @@ fn stop_free(text: &str) -> bool {
     stops::find(text).is_none()
 }
 
-/// In a long document, a paragraph of a word or two that is not understood: "Nope."
+/// Returns whether a block of a long document is a very short paragraph that is not understood:
+/// "Nope."
 fn is_curt(block: &Block) -> bool {
     let text = block.text.trim();
     matches!(block.kind, BlockKind::Paragraph)
@@ -231,13 +240,14 @@ fn is_curt(block: &Block) -> bool {
         && fields::split_label(text).is_none()
         && !text.contains('`')
         && !topic::is_nothing(text)
-        && TokenizedSentence::of(text).weight() <= CURT_WORDS
+        && TokenizedSentence::parse(text).weight() <= CURT_WORDS
         && !harmless::is_harmless(text)
 }
 
 const CURT_WORDS: usize = 7;
 
-/// In a long document, prose that withdraws, sets a condition or tells of an unread part.
+/// Returns whether prose of a long document withdraws the approval, sets a condition or reports an
+/// unread part.
 fn stops(block: &Block, text: &str) -> bool {
     matches!(block.kind, BlockKind::Paragraph)
         && stops::find(text).is_some_and(|(stop, _)| {
@@ -248,7 +258,8 @@ fn stops(block: &Block, text: &str) -> bool {
         })
 }
 
-/// A value such as a name, a date or a hash; what tells of the work has to be harmless.
+/// Returns whether a metadata value is harmless: a name, a date or a hash. A value that describes
+/// the work must be harmless prose.
 fn is_harmless_metadata(label: &str, value: &str) -> bool {
     const NOBODY: [&str; 12] = [
         "builder",
@@ -273,16 +284,16 @@ fn is_harmless_metadata(label: &str, value: &str) -> bool {
     ) {
         return harmless::is_harmless(value) || harmless::is_known(value);
     }
-    let words = TokenizedSentence::of(value).words;
+    let words = TokenizedSentence::parse(value).words;
     words.len() <= 12 && !words.iter().any(|word| NOBODY.contains(&word.as_str()))
 }
 
-/// Every cell is known, or its row is a minor finding.
+/// Returns whether every cell is known, or its row is a minor finding.
 fn is_harmless_table(rows: &[Vec<String>]) -> bool {
     rows.iter().all(|row| {
         let rated = row
             .iter()
-            .filter_map(|cell| Severity::of(cell.trim_matches(['*', '`', ' '])))
+            .filter_map(|cell| Severity::from_word(cell.trim_matches(['*', '`', ' '])))
             .any(|severity| !severity.is_must_fix());
         rated
             || row.iter().all(|cell| {
@@ -291,15 +302,15 @@ fn is_harmless_table(rows: &[Vec<String>]) -> bool {
                     || harmless::is_harmless(cell)
                     || topic::is_nothing(cell)
                     || (approval::is_label(cell)
-                        || approval::labelled(cell) == Some(approval::ApprovalMatch::Whole))
-                    || candidates::asked(cell).is_some()
-                    || approval::affirmed(cell)
+                        || approval::match_labelled(cell) == Some(approval::ApprovalMatch::Whole))
+                    || candidates::answer_to_question(cell).is_some()
+                    || approval::match_yes(cell)
                         .is_some_and(|answer| answer == approval::ApprovalMatch::Whole)
             })
     })
 }
 
-/// A line that announces code which is not the answer: `The format is:`.
+/// Returns whether a line announces code that is not the answer: `The format is:`.
 fn is_example(block: &Block) -> bool {
     const OWN: [&str; 8] = [
         "my ", "here is", "here's", "review", "verdict", "result", "final", "summary",
@@ -310,11 +321,11 @@ fn is_example(block: &Block) -> bool {
         .ends_with([':', '：']);
     let lower = line.to_lowercase();
     announces
-        && (ELSEWHERE.is_in(&TokenizedSentence::of(line))
+        && (ELSEWHERE.is_in(&TokenizedSentence::parse(line))
             || !OWN.iter().any(|word| lower.contains(word)))
 }
 
-/// Labels of what a report says about itself.
+/// Returns whether a label is metadata of a report.
 pub(super) fn is_metadata(label: &str) -> bool {
     matches!(
         label.to_lowercase().as_str(),
@@ -336,15 +347,15 @@ pub(super) fn is_metadata(label: &str) -> bool {
     )
 }
 
-/// An item or paragraph that carries the degree of a must-fix finding, wherever it stands.
+/// Returns whether an item or paragraph has the severity of a must-fix finding.
 fn is_grave(block: &Block) -> bool {
     if !matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph) {
         return false;
     }
-    let (_, text) = label::ordinal(&block.text);
-    label::leading(text).is_some_and(|label| {
+    let (_, text) = label::split_ordinal(&block.text);
+    label::leading_label(text).is_some_and(|label| {
         label.plain == label::DegreeStrength::Strong
-            && Severity::of(&label.raw).is_some_and(Severity::is_must_fix)
+            && Severity::from_word(&label.raw).is_some_and(Severity::is_must_fix)
             && label.rest.chars().filter(|c| c.is_alphabetic()).count() > 4
             && !topic::is_nothing(label.rest)
             && !topic::is_settled(label.rest)
@@ -353,8 +364,8 @@ fn is_grave(block: &Block) -> bool {
 }
 
 fn is_minor(text: &str) -> bool {
-    label::leading(text)
-        .and_then(|label| Severity::of(&label.raw))
+    label::leading_label(text)
+        .and_then(|label| Severity::from_word(&label.raw))
         .is_some_and(|severity| !severity.is_must_fix())
 }
 
@@ -370,7 +381,7 @@ fn text_of(block: &Block) -> String {
     }
 }
 
-/// A last paragraph that stops without an end was cut.
+/// Returns whether the last paragraph stops in the middle of a sentence, so the text was truncated.
 fn ends_in_mid_sentence(blocks: &[Block], end: usize) -> bool {
     let Some((index, last)) = blocks
         .iter()

@@ -2,7 +2,7 @@ use super::*;
 
 fn claim(text: &str) -> ReviewClaim {
     let blocks = super::super::blocks::blocks(&super::super::markup::lines(text));
-    of_blocks(&blocks)
+    find_verdict(&blocks)
         .verdict
         .map_or(ReviewClaim::Unknown, |verdict| verdict.claim)
 }

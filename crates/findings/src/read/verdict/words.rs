@@ -1,4 +1,4 @@
-//! The words of approval and refusal.
+//! Patterns for the words of approval and refusal.
 
 use std::sync::LazyLock;
 
@@ -6,21 +6,22 @@ use regex::Regex;
 
 use crate::finding::ReviewClaim;
 
-use super::super::claim as machine;
+use super::super::refusal_words as machine;
 use super::Strength;
 use super::approval;
 use super::cue_lists;
 use super::phrases::{Phrases, TokenizedSentence};
 
 static REFUSAL_VALUES: LazyLock<Phrases> =
-    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_VALUES]));
+    LazyLock::new(|| Phrases::from_lists(&[cue_lists::REFUSAL_VALUES]));
 static REFUSAL_SENTENCES: LazyLock<Phrases> =
-    LazyLock::new(|| Phrases::of(&[cue_lists::REFUSAL_SENTENCES]));
+    LazyLock::new(|| Phrases::from_lists(&[cue_lists::REFUSAL_SENTENCES]));
 
-/// Whether the value behind a verdict's label refuses: in another language, by a sign, by a no.
+/// Returns whether the value after a verdict's label refuses: in another language, by a sign, by a
+/// no.
 pub(super) fn is_refusal(value: &str) -> bool {
     let head = bare_head(value);
-    approval::denied(head) || REFUSAL_VALUES.is_in(&TokenizedSentence::of(head))
+    approval::is_no(head) || REFUSAL_VALUES.is_in(&TokenizedSentence::parse(head))
 }
 
 fn bare_head(value: &str) -> &str {
@@ -44,7 +45,7 @@ fn at(pattern: &VerdictPattern, text: &str) -> Option<(usize, usize)> {
     pattern
         .as_ref()
         .and_then(|pattern| pattern.find(text))
-        .map(|found| (found.start(), found.end()))
+        .map(|matched| (matched.start(), matched.end()))
 }
 
 static REFUSED: VerdictPattern = pattern!(
@@ -99,11 +100,11 @@ fn bare(text: &str) -> &str {
     &line[..end]
 }
 
-/// The claim that a verdict's value makes. `plain` values are verdicts by their label; in others
+/// Returns the claim of a verdict's value. `plain` values are verdicts by their label; in others
 /// the word must also end there, so that "Merge the two loops" approves nothing.
-pub(super) fn claim(value: &str, plain: bool) -> Option<ReviewClaim> {
+pub(super) fn value_claim(value: &str, plain: bool) -> Option<ReviewClaim> {
     // The plain cases need no patterns.
-    if approval::labelled(bare_head(value)) == Some(approval::ApprovalMatch::Whole) {
+    if approval::match_labelled(bare_head(value)) == Some(approval::ApprovalMatch::Whole) {
         return Some(ReviewClaim::Approved);
     }
     if plain && is_refusal(value) {
@@ -138,30 +139,31 @@ fn first_claim(text: &str) -> Option<(ReviewClaim, usize, usize)> {
     let harmless = at(&NO_CHANGES, text).map(|(start, end)| (ReviewClaim::Approved, start, end));
     let no = at(&NO, text).map(|(start, end)| (ReviewClaim::ChangesRequested, start, end));
     let yes = at(&YES, text).map(|(start, end)| (ReviewClaim::Approved, start, end));
-    // Of matches that begin together the longer reading stands first.
+    // If matches start at the same position, the first pattern in this order wins.
     [refused, harmless, no, yes]
         .into_iter()
         .flatten()
         .min_by_key(|&(_, start, _)| start)
 }
 
-/// An approval with a condition is none; one that is called conditional still is one.
+/// Returns the claim of an approving word, given the text after it: with a condition it refuses,
+/// unless it is itself called conditional.
 fn after_approval(text: &str, start: usize, end: usize) -> Option<ReviewClaim> {
     let rest = &text[end..];
     let pending = at(&CONDITION, rest).is_some();
     if pending && rest.to_lowercase().contains("pending") {
         return None;
     }
-    let taken_back = pending || at(&RESERVATION, rest).is_some();
+    let is_reserved = pending || at(&RESERVATION, rest).is_some();
     let conditional = at(&CONDITIONAL, &text[..start]).is_some();
-    Some(if taken_back && !conditional {
+    Some(if is_reserved && !conditional {
         ReviewClaim::ChangesRequested
     } else {
         ReviewClaim::Approved
     })
 }
 
-/// Whether a verdict's word ends here and is not the verb of a longer sentence.
+/// Returns whether a verdict's word ends here and is not the verb of a longer sentence.
 fn ends(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', '*', '_', '`']);
     let next: String = rest
@@ -202,7 +204,7 @@ fn ends(rest: &str) -> bool {
         || next == "and" && at(&NO, rest).is_some()
 }
 
-/// `APPROVE | REQUEST_CHANGES`, `approved or rejected`: an offer of answers, not an answer.
+/// Returns whether a text offers answers: `APPROVE | REQUEST_CHANGES`, `approved or rejected`.
 fn is_choice(text: &str) -> bool {
     let divided = text.contains('|')
         || text.contains(" / ")
@@ -211,8 +213,8 @@ fn is_choice(text: &str) -> bool {
     divided && text.chars().count() < 120 && at(&YES, text).is_some() && at(&NO, text).is_some()
 }
 
-/// A line that is nothing but a refusal.
-pub(super) fn alone(line: &str) -> Option<ReviewClaim> {
+/// Reads a line that is only a refusal.
+pub(super) fn whole_line_claim(line: &str) -> Option<ReviewClaim> {
     let bare = line.trim_matches(|c: char| !c.is_alphanumeric());
     if bare.split_whitespace().count() > 5
         || bare.len() > 48
@@ -226,19 +228,20 @@ pub(super) fn alone(line: &str) -> Option<ReviewClaim> {
     if !machine::refuses(&folded) || folded.eq_ignore_ascii_case("no") {
         return None;
     }
-    // A lone everyday word is a verdict only where it is written as one.
-    let shouted = folded.chars().any(char::is_uppercase) && !folded.chars().any(char::is_lowercase);
+    // A single everyday word is a verdict only in capital letters.
+    let is_uppercase =
+        folded.chars().any(char::is_uppercase) && !folded.chars().any(char::is_lowercase);
     let lower = folded.to_lowercase();
-    let telling = !lower.is_ascii()
+    let is_distinctive = !lower.is_ascii()
         || [
             "approv", "reject", "request", "changes", "nogo", "no-go", "no_go",
         ]
         .iter()
         .any(|stem| lower.contains(stem));
-    (telling || !single || shouted).then_some(ReviewClaim::ChangesRequested)
+    (is_distinctive || !single || is_uppercase).then_some(ReviewClaim::ChangesRequested)
 }
 
-/// How much a label says that a verdict follows.
+/// Returns the strength of a verdict label; `None` if it is none.
 pub(super) fn label_strength(label: &str) -> Option<Strength> {
     let lower = label.to_lowercase();
     let name = lower.trim_matches(|c: char| !c.is_alphanumeric());
@@ -283,14 +286,14 @@ pub(super) fn names_a_verdict(label: &str) -> bool {
         && lower.split_whitespace().count() <= 4
 }
 
-/// `Recommendation:` also stands before the fix of a finding.
+/// Returns whether a label means advice: `Recommendation:` is also the label of a fix.
 fn is_advice(lower: &str) -> bool {
     ["recom", "empfehl", "racco", "реком"]
         .iter()
         .any(|stem| lower.contains(stem))
 }
 
-/// A heading that is a verdict's label, and what stands behind it.
+/// Splits a heading into the strength of its verdict label and the value after it.
 pub(super) fn labelled_heading(heading: &str) -> Option<(Strength, &str)> {
     let bare = heading.trim_start_matches(|c: char| !c.is_alphabetic());
     let end = bare.find([':', '：', '—', '–']).unwrap_or(bare.len());
@@ -306,7 +309,7 @@ pub(super) fn labelled_heading(heading: &str) -> Option<(Strength, &str)> {
 
 static INSIDE: VerdictPattern = pattern!(r"(?i)(?:^|[\s.;,(])verdict(?:\s+is)?\s*[:：=]\s*");
 
-/// `… . Verdict: clean.` in the middle of a line; what is quoted does not count.
+/// Returns the value of `… . Verdict: clean.` in the middle of a line; a quoted one does not count.
 pub(super) fn verdict_inside(line: &str) -> Option<&str> {
     if !line.to_ascii_lowercase().contains("verdict") {
         return None;
@@ -336,7 +339,7 @@ static APPROVES: VerdictPattern = pattern!(
     r"(?xi)\b(?:i|we)\s+(?:hereby\s+|can\s+|do\s+|happily\s+)?(?:approve|accept)\b | \bapproving\s+(?:this|the)\b | \bapproving[.!]?$ | \blgtm\b | \blooks\s+good\s+to\s+me\b | \bgood\s+to\s+(?:go|merge)\b | \bship\s+it\b
       | \b(?:is|are|it['’]s|now)\s+(?:now\s+)?(?:ready|safe|good|clear|ok|okay)\s+(?:to|for)\s+(?:be\s+)?(?:merge[d]?|merging|ship|land|release)\b"
 );
-/// `Approved. …`, `Approve once …`, but not `Approved requests …`.
+/// Matches `Approved. …`, `Approve once …`, but not `Approved requests …`.
 fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
     let len = sentence
         .chars()
@@ -346,16 +349,16 @@ fn opens_with_approval(sentence: &str) -> Option<(usize, usize)> {
     (matches!(word.as_str(), "approve" | "approved") && ends(&sentence[len..])).then_some((0, len))
 }
 
-/// Beginnings of the words without which no pattern of a sentence matches.
+/// Word beginnings; without one of them no pattern of a sentence can match.
 const STEMS: [&str; 18] = [
     "approv", "accept", "sign", "merg", "support", "ready", "safe", "fit", "land", "ship",
     "request", "chang", "reject", "must", "lgtm", "look", "good", "clear",
 ];
 
-/// What one sentence claims, if it claims anything. Patterns are slow and most sentences are of
-/// other things, so the words are looked at first.
-pub(super) fn says(text: &str) -> (Option<ReviewClaim>, Strength) {
-    let sentence = TokenizedSentence::of(text);
+/// Returns the claim of one sentence. Patterns are slow and most sentences are about other things,
+/// so the words are checked first.
+pub(super) fn sentence_claim(text: &str) -> (Option<ReviewClaim>, Strength) {
+    let sentence = TokenizedSentence::parse(text);
     if REFUSAL_SENTENCES.is_in(&sentence) && !text.ends_with(['?', '？']) {
         return (Some(ReviewClaim::ChangesRequested), Strength::Sentence);
     }

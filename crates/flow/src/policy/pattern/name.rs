@@ -16,7 +16,7 @@ pub enum PatternToken {
 }
 
 impl PatternToken {
-    fn takes(&self, byte: u8) -> bool {
+    fn matches_byte(&self, byte: u8) -> bool {
         match self {
             Self::Byte(own) => *own == byte,
             Self::Any => true,
@@ -55,7 +55,7 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<PatternToken>>> {
                 PatternToken::Byte(escaped)
             }
             b'[' => {
-                let (class, after) = class(rest)?;
+                let (class, after) = parse_class(rest)?;
                 rest = after;
                 class
             }
@@ -66,8 +66,8 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<PatternToken>>> {
     Some(segments)
 }
 
-/// What stands between `[` and `]`, and what follows.
-fn class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
+/// Splits off the text between `[` and `]`.
+fn parse_class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
     let negated = matches!(text.first(), Some(b'!' | b'^'));
     let mut rest = text.get(usize::from(negated)..)?;
     let mut ranges = Vec::new();
@@ -76,12 +76,12 @@ fn class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         if let Some(after) = rest.strip_prefix(b"[:")
             && let Some(end) = after.windows(2).position(|pair| pair == b":]")
         {
-            ranges.extend(named(after.get(..end)?)?);
+            ranges.extend(named_class(after.get(..end)?)?);
             rest = after.get(end + 2..)?;
             first = false;
             continue;
         }
-        let (low, after) = one(rest)?;
+        let (low, after) = parse_class_byte(rest)?;
         let closes = rest.first() == Some(&b']') && !first;
         if closes {
             return Some((PatternToken::Class { negated, ranges }, after));
@@ -90,7 +90,7 @@ fn class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         rest = after;
         match rest {
             [b'-', next, ..] if *next != b']' => {
-                let (high, after) = one(rest.get(1..)?)?;
+                let (high, after) = parse_class_byte(rest.get(1..)?)?;
                 ranges.push((low, high));
                 rest = after;
             }
@@ -100,14 +100,14 @@ fn class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
 }
 
 /// One byte of a class, where a backslash quotes the next.
-fn one(text: &[u8]) -> Option<(u8, &[u8])> {
+fn parse_class_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [b'\\'] | [] => None,
         [b'\\', byte, rest @ ..] | [byte, rest @ ..] => Some((*byte, rest)),
     }
 }
 
-fn named(name: &[u8]) -> Option<Vec<(u8, u8)>> {
+fn named_class(name: &[u8]) -> Option<Vec<(u8, u8)>> {
     const LOWER: (u8, u8) = (b'a', b'z');
     const UPPER: (u8, u8) = (b'A', b'Z');
     const DIGIT: (u8, u8) = (b'0', b'9');
@@ -138,7 +138,7 @@ pub fn matches_name(tokens: &[PatternToken], name: &[u8]) -> bool {
                 back = Some((at, seen));
                 at += 1;
             }
-            Some(token) if token.takes(byte) => {
+            Some(token) if token.matches_byte(byte) => {
                 at += 1;
                 seen += 1;
             }

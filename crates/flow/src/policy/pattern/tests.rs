@@ -102,7 +102,7 @@ fn patterns_of_before_protect_no_less() {
         "AGENTS.md",
     ];
     for pattern in patterns {
-        let before = paths.iter().filter(|path| first::fits(pattern, path));
+        let before = paths.iter().filter(|path| legacy::matches(pattern, path));
         let before: Vec<_> = before.collect();
         assert!(!before.is_empty(), "{pattern}");
         for path in before {

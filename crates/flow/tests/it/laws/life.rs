@@ -1,5 +1,5 @@
-//! What may come to a ticket next: mostly what its open jobs would really report, mixed with what
-//! is repeated, late, forged or out of place.
+//! Random events for a ticket: mostly real reports of its open jobs, mixed with repeated, late,
+//! forged and impossible ones.
 
 use findings::{BlockingIssue, DimensionScore, Finding, Review, ReviewClaim, Severity};
 use flow::event::{
@@ -14,7 +14,7 @@ use crate::story::{
     Story, accept, alias, check, created, dollars, finding, house, id, review, settled, submission,
 };
 
-/// A throw of dice: numbers that shrink towards the first of every list.
+/// Random numbers that shrink towards the first item of every list.
 #[derive(Clone, Copy, Debug)]
 pub struct Dice {
     values: [u16; 6],
@@ -30,7 +30,7 @@ impl Dice {
         let round = self.at / self.values.len();
         let value = usize::from(self.values[self.at % self.values.len()]);
         self.at += 1;
-        // Further numbers from the same throw are made of what the first reading left over.
+        // A second pass over the values divides them first, so that it gives other numbers.
         (value / (1 + 7 * round)) % most.max(1)
     }
 
@@ -115,7 +115,7 @@ impl Life {
         event
     }
 
-    /// What could really come now, and from whom.
+    /// Lists the events that are realistic now, with their actors.
     fn fitting(&self, dice: &mut Dice) -> (Actor, EventKind) {
         let ticket = &self.story.ticket;
         let person = dice.pick(&staff(Role::Human));
@@ -165,7 +165,7 @@ impl Life {
                 return (house(), EventKind::AgentOut { serial, why });
             }
             let all = staff(role);
-            // Whoever refused is asked itself; now and then somebody else comes all the same.
+            // The reviewer that refused is asked; now and then another one answers anyway.
             let asked = all
                 .iter()
                 .find(|one| job.agent.as_ref() == Some(&one.agent));
@@ -228,7 +228,7 @@ impl Life {
         }
     }
 
-    /// What comes from beside the ticket's own jobs.
+    /// Events that come from outside the ticket's own jobs.
     fn aside(&self, dice: &mut Dice, person: Actor) -> (Actor, EventKind) {
         let why = "because".to_owned();
         let holder = self.story.ticket.jobs.iter().find_map(|job| {
@@ -302,7 +302,7 @@ impl Life {
         }
     }
 
-    /// Anything at all, whether it fits or not.
+    /// Any event, whether it is possible or not.
     fn out_of_place(&self, dice: &mut Dice) -> EventKind {
         let lease = Lease {
             serial: 1 + u32::try_from(dice.below(9)).unwrap_or(0),
@@ -353,7 +353,7 @@ fn usage(dice: &mut Dice) -> Usage {
     dollars(dice.below(6) as u64)
 }
 
-/// Few commits, so that trees come back.
+/// Few commits, so that the same trees occur again.
 fn put(dice: &mut Dice) -> Submission {
     let mut put = submission(&format!("c{}", dice.below(7)));
     if dice.percent(10) {

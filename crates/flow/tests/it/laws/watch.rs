@@ -1,5 +1,5 @@
-//! The laws, checked after every step. What they need to know is kept apart from the ticket: a
-//! ticket that lies about itself must not be its own witness.
+//! The invariants, checked after every step. Their data is kept apart from the ticket, so that a
+//! wrong ticket cannot confirm itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use crate::story::Story;
 #[derive(Debug, Default)]
 pub struct Watch {
     pub stages: BTreeSet<Stage>,
-    /// Jobs that were ordered and have not ended, by the effects alone.
+    /// Jobs that were ordered and have not ended, according to the effects alone.
     open: BTreeMap<u32, Task>,
     last_serial: u32,
     fences: BTreeMap<u32, u64>,
     rounds_at_reset: usize,
     grants: u32,
     spent: u64,
-    /// Principals whose reviews of the current submission were taken.
+    /// Principals whose reviews of the current submission were accepted.
     judges: BTreeSet<String>,
     /// The last claim on a tree, by seat.
     claims: BTreeMap<(String, String, String), ReviewClaim>,
@@ -62,7 +62,8 @@ impl Watch {
         repeated_is_refused(before, event, story);
     }
 
-    /// Every open job was ordered once and has not ended; every one that left says how.
+    /// Every open job was ordered once and has not ended; every ended one has an effect that says
+    /// how.
     fn jobs_agree(&mut self, after: &Ticket, effects: &[Effect]) {
         for effect in effects {
             match effect {
@@ -185,7 +186,7 @@ impl Watch {
         else {
             return;
         };
-        // One in two seats that approved in the one and stated nothing in the other is not named.
+        // A reviewer in two seats that approved in only one of them is not named.
         let heard = after.seats.iter().filter_map(|seat| seat.answer.as_ref());
         let stated_nothing = heard
             .clone()
@@ -199,8 +200,8 @@ impl Watch {
         );
     }
 
-    /// Whoever is named as countersigner said yes last, in every seat that it had; and where the
-    /// policy asks, nobody's refusal is overruled while anything stands that it named.
+    /// A named countersigner approved last, in every seat that it had. If the policy asks again, no
+    /// refusal is overruled while a finding behind it is open.
     fn countersigners_said_yes(
         &mut self,
         before: &Ticket,
@@ -219,7 +220,7 @@ impl Watch {
             if review.claim == ReviewClaim::ChangesRequested {
                 self.refusers.insert(event.by.agent.clone());
             }
-            // Without a verdict it was no review, unless it lives by what it found.
+            // Without a verdict it was no review, unless its findings count.
             let taken = after.seats.iter().any(|known| {
                 let answer = known.answer.as_ref();
                 known.name == seat && answer.is_some_and(|one| one.reviewer == event.by.agent)
@@ -309,7 +310,7 @@ fn tree(ticket: &Ticket) -> String {
     put.map(|put| put.tree.clone()).unwrap_or_default()
 }
 
-/// A ticket that is not terminal has a job, a dependency or a person it waits for.
+/// A ticket that is not terminal waits for a job, a dependency or a person.
 fn way_forward(ticket: &Ticket) {
     let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.word()).collect();
     let held = ticket.jobs.iter().any(|job| job.holder.is_some());
@@ -349,7 +350,7 @@ fn way_forward(ticket: &Ticket) {
     }
 }
 
-/// An approval names what stands, and what it rests on is green unless a person said otherwise.
+/// An approval names the current commit, with green checks unless a person accepted red ones.
 fn approval_is_exact(ticket: &Ticket, policy: &Policy) {
     let Some(approval) = &ticket.approval else {
         let needs = matches!(ticket.stage, Stage::Approved | Stage::Merging | Stage::Done);
@@ -395,7 +396,7 @@ fn checks_are_green(ticket: &Ticket, approval: &Approval, policy: &Policy) {
     assert!(fine, "approved over red checks");
 }
 
-/// A note holds nothing up, but a refusal that rests on one is not overruled.
+/// A note blocks nothing, but a refusal over a note is not overruled.
 fn notes_are_neither_must_fix_nor_approved_over(before: &Ticket, after: &Ticket, policy: &Policy) {
     for note in after.ledger.notes() {
         assert!(!note.is_must_fix(policy), "{} is a note", note.id);
@@ -417,7 +418,7 @@ fn notes_are_neither_must_fix_nor_approved_over(before: &Ticket, after: &Ticket,
     }
 }
 
-/// An open must-fix finding leaves by proof, refutation or a person's waiver, never otherwise.
+/// An open must-fix finding is closed only by proof, refutation or a person's waiver.
 fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Policy) {
     assert!(after.ledger.entries.len() >= before.ledger.entries.len());
     for was in before.ledger.open_must_fix(policy) {
@@ -456,7 +457,7 @@ fn landing_is_approved(event: &Event, after: &Ticket) {
     assert!(landed.commit == approval.commit || same_diff);
 }
 
-/// A worker that did not hear the answer says it again: that must change nothing.
+/// A worker that missed the answer reports again: that must change nothing.
 fn repeated_is_refused(before: &Ticket, event: &Event, story: &Story) {
     let careful = Event {
         expects: Some(before.version),

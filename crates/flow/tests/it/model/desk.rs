@@ -1,5 +1,5 @@
-//! Decisions, remembered: the same ticket and the same event are put to `advance` once. Time and
-//! versions are left out, so that lives that differ in nothing else are one.
+//! A cache of decisions: `advance` runs once for the same ticket and the same event. Time and
+//! versions are left out, so that states that differ in nothing else are equal.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,13 +9,13 @@ use flow::job::DependencyUpdate;
 use flow::policy::Limits;
 use flow::ticket::{ApprovedBy, CheckOutcome};
 use flow::{Actor, Effect, Event, EventKind, Policy, Role, Stage, Task, Ticket, Time, Usage};
-use flow::{advance, open};
+use flow::{advance, open_ticket};
 
 use super::Quick;
 use crate::story::{answer, approves, check, created, house, human, id, rejects, review};
 use crate::story::{settled, submission};
 
-/// What a job is, as the queue knows it.
+/// Kind of a job, as the queue has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Build,
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// How a run comes out.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     Well,
@@ -71,19 +71,19 @@ pub enum Happening {
     News(Kind),
 }
 
-/// Who reports on which job, under which token.
+/// Worker, job and fencing token of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
     pub kind: Kind,
     pub serial: u8,
     pub fence: u8,
-    /// The worker's number; `STRANGER` is a name that came from an argument.
+    /// Number of the worker. `STRANGER` is a name that came from an argument.
     pub worker: u8,
 }
 
 pub const STRANGER: u8 = 9;
 
-/// What a decision does to the queue.
+/// Effect of a decision on the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Add(u8, Kind),
@@ -93,14 +93,14 @@ pub enum Deed {
 
 pub type Decision = Option<(u32, Rc<[Deed]>)>;
 
-/// What the search asks of a ticket, looked up once.
+/// Facts about a ticket that the search needs, computed once.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub stage: Stage,
     pub jobs: Vec<u8>,
-    /// The number of the commit that stands.
+    /// Number of the current commit.
     pub commit: u8,
-    /// Bits of commits that were approved at some time.
+    /// Bits of all commits that were ever approved.
     pub approved: u16,
     pub landed: Option<u8>,
     pub by_dependency: bool,
@@ -141,7 +141,7 @@ impl Desk {
 
     pub fn begin(&mut self, name: &str, depends_on: &[&str]) -> (u32, Rc<[Deed]>) {
         let event = at_no_time(human(), created(depends_on));
-        let step = open(&id(name), &event, &self.policy).expect("a ticket begins");
+        let step = open_ticket(&id(name), &event, &self.policy).expect("a ticket begins");
         let deeds = step.effects.iter().map(deed).collect();
         (self.file(step.ticket), deeds)
     }
@@ -352,7 +352,7 @@ fn number(commit: &str) -> u8 {
     digits.expect("a commit of the model")
 }
 
-/// Reads a ticket once, and checks what must hold of it whatever goes on around it.
+/// Reads a ticket once, and checks the invariants of the ticket alone.
 fn facts(ticket: &Ticket) -> Facts {
     let commit = ticket.submission.as_ref().map(|put| number(&put.commit));
     if let Some(approval) = &ticket.approval {

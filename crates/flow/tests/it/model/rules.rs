@@ -1,9 +1,9 @@
-//! What can happen next in the small world, and what the world is then.
+//! The actions that are possible in a state of the model, and the state after each.
 
 use super::desk::{Decision, Deed, Desk, Happening, Kind, Outcome, Report, STRANGER};
 use super::world::{Answer, At, Bug, ModelAction, Pending, Run, Stray, Violation, WORKERS, World};
 
-/// One step of the world, by its rules.
+/// The rules of the model: one step from state to state.
 #[derive(Debug)]
 pub struct Rules<'a> {
     pub desk: &'a mut Desk,
@@ -12,7 +12,7 @@ pub struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Everything that can happen next.
+    /// Lists every action that is possible next.
     pub fn possible(&self, world: &World, out: &mut Vec<ModelAction>) {
         out.clear();
         for worker in 0..WORKERS {
@@ -37,7 +37,7 @@ impl Rules<'_> {
             let built = world.builders[usize::from(ticket)] & (1 << worker) != 0;
             for row in world.rows[usize::from(ticket)].iter().flatten() {
                 let own = row.kind.judges() && built && self.bug != Some(Bug::ApprovalByBuilder);
-                // The third worker only judges and serves, so that somebody always can.
+                // The third worker never builds, so that one worker can always judge and merge.
                 let cannot = row.kind == Kind::Build && worker + 1 == WORKERS;
                 if row.leased || own || cannot {
                     continue;
@@ -55,7 +55,7 @@ impl Rules<'_> {
                         serial,
                     });
                 }
-                // Whoever crashes leaves nothing behind, so it may be any of them.
+                // A crash leaves nothing behind, so any of the workers may be the one.
                 if world.fate.crashes > 0 && worker == 0 {
                     out.push(ModelAction::TakeAndCrash { ticket, serial });
                 }
@@ -102,7 +102,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The world after an action; an error is a violation of what must always hold.
+    /// Returns the state after an action. An error is a violation of an invariant.
     pub fn after(&mut self, world: &World, action: ModelAction) -> Result<World, Violation> {
         let mut next = *world;
         match action {
@@ -201,7 +201,7 @@ impl Rules<'_> {
         self.commit(world, ticket, what, decision).map(drop)
     }
 
-    /// One transaction: the ticket, its event and the jobs that follow. Says whether it was taken.
+    /// Commits one transaction: ticket, event and jobs. Returns whether it was accepted.
     fn commit(
         &mut self,
         world: &mut World,
@@ -286,8 +286,8 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Changes the branch, whoever holds the lease: by compare-and-swap, after a look at it, so
-    /// that what is there is not merged again.
+    /// Changes the branch by compare-and-swap, without a look at the lease. It reads the branch
+    /// first, so that a commit is not merged twice.
     fn merge(&self, world: &mut World, worker: u8) -> Result<(), Violation> {
         let mut run = world.workers[usize::from(worker)].expect("a run");
         run.at = At::Merged;
@@ -334,7 +334,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// What the worker has to report. News are brought before that is said.
+    /// Returns the worker's report. Dependent tickets are notified before it is sent.
     fn result(
         &mut self,
         world: &mut World,
@@ -359,12 +359,13 @@ impl Rules<'_> {
         Ok(run)
     }
 
-    /// The worker asks again under the same key: what was taken is answered, not done again.
+    /// The worker sends the report again under the same key. An accepted one is answered, not
+    /// applied again.
     fn repeat(&mut self, world: &mut World, worker: u8) -> Result<(), Violation> {
         let run = world.workers[usize::from(worker)].take().expect("a run");
         match run.at {
             At::Unanswered(true) => {
-                // The key is in the store. Asked without it, `flow` itself must refuse.
+                // The store has the key. Without the key, `flow` itself must refuse the report.
                 let mut without_a_key = *world;
                 if self.deliver(&mut without_a_key, run)? {
                     return Err("a report was applied twice");
@@ -380,7 +381,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A report comes to the store.
+    /// A report reaches the store.
     fn deliver(&mut self, world: &mut World, run: Run) -> Result<bool, Violation> {
         let at = usize::from(run.ticket);
         let row = world.row(run.ticket, run.report.serial);
@@ -418,7 +419,7 @@ impl Rules<'_> {
         name.unwrap_or(otherwise)
     }
 
-    /// A lease runs out: its holder has crashed, or sleeps and does not know.
+    /// A lease expires: its holder crashed, or sleeps and does not notice.
     fn expire(&mut self, world: &mut World, ticket: u8, serial: u8) -> Result<(), Violation> {
         let row = world.row(ticket, serial).ok_or("no such job")?;
         let alive = world.workers.iter().flatten().any(|run| {
@@ -440,7 +441,7 @@ impl Rules<'_> {
     }
 }
 
-/// Who really did it is known here, whatever name was given.
+/// Records the worker that really did it, whatever name it gave.
 fn took(world: &mut World, run: Run) -> Result<(), Violation> {
     let at = usize::from(run.ticket);
     let mut workers = world.workers.iter();

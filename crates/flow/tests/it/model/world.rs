@@ -1,14 +1,14 @@
-//! The small world: two tickets, three workers, a store, a network and a branch, and what can go
-//! wrong between them.
+//! The state of the model: two tickets, three workers, a store, a network and a branch, and the
+//! faults that can happen between them.
 
 use super::desk::{Deed, Desk, Happening, Kind, Outcome, Report};
 
 pub const WORKERS: u8 = 3;
 pub const TICKETS: usize = 2;
-/// Open jobs of one ticket, news included, that the model has room for.
+/// Most open jobs of one ticket in the model, dependency updates included.
 const ROWS: usize = 5;
 
-/// A bug of the house around `flow`, switched on to see that the search finds it.
+/// A bug in the code around `flow`, switched on to test that the search finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     NoFence,
@@ -18,7 +18,7 @@ pub enum Bug {
     MergeOfAnotherCommit,
 }
 
-/// How often each adversity may strike in one life.
+/// Most occurrences of each fault in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fate {
     pub crashes: u8,
@@ -26,7 +26,7 @@ pub struct Fate {
     pub lost_answers: u8,
     pub duplicates: u8,
     pub overrides: u8,
-    /// Runs that come out badly: a red check, a rejection, a conflict.
+    /// Jobs with a bad result: a red check, a rejection, a conflict.
     pub setbacks: u8,
 }
 
@@ -48,27 +48,27 @@ pub struct Run {
     pub at: At,
 }
 
-/// How far a worker has come with its job.
+/// Progress of a worker with its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// It has the job, and has not said that it starts.
+    /// It has the job, but has not reported the start.
     Claimed,
     Working,
-    /// The branch has been changed, and the report is about to be sent.
+    /// The branch is changed, and the report is not sent yet.
     Merged,
-    /// Reported, and no answer has come; says whether the store has taken it.
+    /// The report is sent, without an answer so far. The flag says whether the store accepted it.
     Unanswered(bool),
 }
 
-/// A report on its way through the network, by itself.
+/// A copy of a report that is still in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stray {
     pub run: Run,
-    /// The store has taken this very report before.
+    /// The store already accepted this report.
     pub taken: bool,
 }
 
-/// What a process has in memory and nowhere else; only a bug leaves anything here.
+/// State of a process that is only in memory. Only a bug leaves anything here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pending {
     Commit(Run),
@@ -90,9 +90,9 @@ pub struct World {
     pub merged: [u16; TICKETS],
     /// Commits that each ticket has had; the next one gets the next number.
     pub commits: [u8; TICKETS],
-    /// Somebody has pushed a commit that the house has not noticed.
+    /// A commit was pushed that the coordinator has not noticed.
     pub pushed: [bool; TICKETS],
-    /// Who really built, whatever name was given.
+    /// Workers that really built, whatever name they gave.
     pub builders: [u8; TICKETS],
     pub fate: Fate,
 }
@@ -105,7 +105,7 @@ pub enum ModelAction {
         ticket: u8,
         serial: u8,
     },
-    /// A claim whose holder crashes before it says that it starts.
+    /// A claim whose holder crashes before it reports the start.
     TakeAndCrash {
         ticket: u8,
         serial: u8,
@@ -116,7 +116,7 @@ pub enum ModelAction {
         ticket: u8,
         serial: u8,
     },
-    /// The sleeper wakes, and says that it starts.
+    /// The sleeper wakes and reports the start.
     Start {
         worker: u8,
     },
@@ -166,7 +166,7 @@ pub enum ModelAction {
 }
 
 impl ModelAction {
-    /// Whether it is part of the ordinary course, rather than something that befalls it.
+    /// Whether the action is ordinary work, not a fault.
     pub fn is_ordinary(self) -> bool {
         match self {
             Self::Take { .. }
@@ -192,16 +192,16 @@ impl ModelAction {
     }
 }
 
-/// What becomes of the store's answer to a report.
+/// Fate of the store's answer to a report in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Heard,
     Lost,
-    /// Heard, and the network keeps a copy of the report.
+    /// The answer arrives, and the network keeps a copy of the report.
     HeardAndCopied,
 }
 
-/// What must never happen.
+/// A violation: a state that must never occur.
 pub type Violation = &'static str;
 
 pub fn begin(desk: &mut Desk, depends: bool, fate: Fate) -> World {
@@ -247,7 +247,7 @@ impl World {
                     if rows.iter().any(at(serial)) {
                         return Err("a job was ordered twice");
                     }
-                    // Nobody depends on the second ticket, nor on the first where both are free.
+                    // No ticket depends on the second, nor on the first if both are independent.
                     if kind.is_news() && (!told || ticket > 0) {
                         continue;
                     }

@@ -1,10 +1,10 @@
 //! Tries every event as a report of a worker on another machine.
 
-use flow::remote_access::{Barred, lease_of};
+use flow::remote_access::{ReportDenied, lease_of};
 
 use super::{EVENTS, for_all};
 
-/// What each event rests on, as the design says.
+/// The lease that each event needs, as designed.
 fn rests_on(event: &str) -> Option<&'static str> {
     match event {
         "started" | "submitted" | "checked" | "reviewed" | "review_unusable" | "verified"
@@ -25,11 +25,11 @@ fn a_worker_elsewhere_reports_on_its_own_jobs_and_decides_nothing() {
                 assert_eq!(what.lease(), Some(lease), "{name}");
                 Some("its own lease")
             }
-            Err(Barred::NotAWorkers { event }) => {
+            Err(ReportDenied::NotAWorkers { event }) => {
                 assert_eq!(event, name);
                 None
             }
-            Err(Barred::NamesNoLease { event }) => {
+            Err(ReportDenied::NamesNoLease { event }) => {
                 assert_eq!(event, name);
                 Some("a lease that it does not name")
             }

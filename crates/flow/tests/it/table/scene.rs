@@ -1,4 +1,4 @@
-//! Tickets in every stage, and every event as it would really come to them.
+//! Tickets in every stage, and every event in its realistic forms.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub const EVENTS: [&str; 25] = [
     "cancelled",
 ];
 
-/// Policies that part ways somewhere in the table.
+/// Policies that differ somewhere in the table.
 fn policies() -> Vec<Policy> {
     let standard = Policy::default();
     let mut strict = Policy {
@@ -98,7 +98,7 @@ fn policies() -> Vec<Policy> {
     ]
 }
 
-/// Lives that lead to `stage`.
+/// Returns stories that lead to `stage`.
 pub fn scenes(stage: Stage) -> Vec<Story> {
     let standard = Policy::default();
     let mut lives = vec![Story::at(stage, &standard)];
@@ -139,8 +139,8 @@ pub fn scenes(stage: Stage) -> Vec<Story> {
         .collect()
 }
 
-/// A ticket that waited for another, was approved with a small thing left open, and then went
-/// wherever it went.
+/// Returns a ticket that waited for another one, was approved with a minor finding open, and then
+/// moved on to `stage`.
 fn with_a_past(stage: Stage) -> Option<Story> {
     let mut story = Story::created(Policy::default(), created(&["first"])).unwrap();
     let ticket = id("first");
@@ -229,7 +229,7 @@ fn failed_dependency(name: &str) -> EventKind {
     }
 }
 
-/// The event `name` in all its forms, each with the story it comes to and the one who reports it.
+/// Returns the event `name` in all its forms, each with its story and its actor.
 pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, EventKind)> {
     if let Some(of_a_job) = job_events(story, name) {
         return of_a_job;
@@ -260,7 +260,7 @@ fn help(story: &Story) -> Vec<(Story, Actor, EventKind)> {
     vec![(at_work, by, EventKind::HelpRequested { why, lease: None })]
 }
 
-/// With somebody named who stands in, and with nobody.
+/// Stories with a fallback agent and without one.
 fn out(story: &Story) -> Vec<(Story, Actor, EventKind)> {
     let mut with_another = story.clone();
     let name = Some("another".to_owned());
@@ -366,7 +366,7 @@ fn choices() -> Vec<Choice> {
     ]
 }
 
-/// Which queues' jobs report an event; none where it is no job's report.
+/// Returns the queues whose jobs report the event, or nothing if it is not a job's report.
 fn queues(name: &str) -> &'static [&'static str] {
     match name {
         "started" | "job_failed" | "lease_lost" => &["build", "check", "review", "verify", "merge"],
@@ -379,7 +379,8 @@ fn queues(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// A job's reports, from every open job that can make them; where none can, from one that is gone.
+/// Returns a job's reports from every open job that can make them, or else from a job that does not
+/// exist.
 fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, EventKind)>> {
     let queues = queues(name);
     if queues.is_empty() {
@@ -417,7 +418,7 @@ fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, EventKind)
     Some(reports)
 }
 
-/// The live lease of the queue's job, taken first where that leaves the stage as it is.
+/// Returns live leases of the queue's job. It also starts the job if that keeps the stage.
 fn leases(story: &Story, queue: &str, name: &str) -> Vec<(Story, Lease)> {
     let job = story.job(queue);
     let next = Lease {
@@ -548,7 +549,7 @@ fn reviews(story: &Story, lease: Lease) -> Vec<EventKind> {
     .to_vec()
 }
 
-/// The lease inside a job's report.
+/// Returns the lease inside a job's report.
 pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
     match what {
         EventKind::Started { lease }
@@ -579,7 +580,7 @@ pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
     }
 }
 
-/// All roles that may report an event in one of its forms.
+/// Returns all roles that may report the event in one of its forms.
 pub fn reporters(name: &str) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for stage in Stage::ALL {
@@ -588,7 +589,10 @@ pub fn reporters(name: &str) -> BTreeSet<Role> {
             let serial = what.lease().map(|lease| lease.serial);
             let job = story.ticket.jobs.iter().find(|j| Some(j.serial) == serial);
             if what.lease().is_none() || job.is_some() {
-                found.extend(flow::advance::roles(&what, job.map(|job| &job.task)));
+                found.extend(flow::advance::allowed_roles(
+                    &what,
+                    job.map(|job| &job.task),
+                ));
             }
         }
     }

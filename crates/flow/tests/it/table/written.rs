@@ -1,4 +1,4 @@
-//! The table for people to read, made from the code and compared with what is written.
+//! The table of ARCHITECTURE.md, generated from the code and compared with the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ Made from the code by the tests of `flow`; `UPDATE_EXPECT=1 cargo test -p counte
 again. A cell says where the event may lead; `=` is the same stage, `–` is a refusal.
 ";
 
-/// Where each event may lead from each stage.
+/// Returns the stages to which each event may lead from each stage.
 fn outcomes() -> BTreeMap<(&'static str, Stage), BTreeSet<Stage>> {
     let mut found: BTreeMap<_, BTreeSet<Stage>> = BTreeMap::new();
     for_all(|story, by, what| {
@@ -45,7 +45,7 @@ fn table() -> String {
     out.push_str(&"---|".repeat(alive.len() + 1));
     out.push('\n');
     for event in EVENTS {
-        let by: Vec<&str> = reporters(event).into_iter().map(Role::word).collect();
+        let by: Vec<&str> = reporters(event).into_iter().map(Role::as_str).collect();
         let by = if by.len() == Role::ALL.len() {
             "anybody".to_owned()
         } else {
@@ -67,7 +67,7 @@ fn words(from: Stage, to: Option<&BTreeSet<Stage>>) -> String {
     };
     let words = to
         .iter()
-        .map(|stage| if *stage == from { "=" } else { stage.word() });
+        .map(|stage| if *stage == from { "=" } else { stage.as_str() });
     words.collect::<Vec<_>>().join(", ")
 }
 

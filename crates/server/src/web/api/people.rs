@@ -1,4 +1,4 @@
-//! Who may speak, and what they may be given.
+//! Routes for tokens, agents, pauses and provider limits.
 
 use schemars::schema_for;
 
@@ -9,41 +9,41 @@ use app::operations::questions::people::{
 };
 
 pub const ROUTES: &[Route] = &[
-    Route::of::<ListTokens>(
+    Route::for_question::<ListTokens>(
         RouteAccess::Administrators,
         "Lists tokens, without their secrets.",
     ),
-    Route::of::<CreateToken>(
+    Route::for_question::<CreateToken>(
         RouteAccess::Administrators,
-        "Makes a token; its secret is shown this once.",
+        "Creates a token. Its secret is shown only in this answer.",
     )
     .takes(|| schema_for!(CreateToken)),
-    Route::of::<RevokeToken>(RouteAccess::Administrators, "Revokes a token."),
-    Route::of::<RotateToken>(
+    Route::for_question::<RevokeToken>(RouteAccess::Administrators, "Revokes a token."),
+    Route::for_question::<RotateToken>(
         RouteAccess::Administrators,
-        "A new secret for the same agent; the old one ends.",
+        "Replaces the secret of a token; the old one stops working.",
     ),
-    Route::of::<ListAgents>(
+    Route::for_question::<ListAgents>(
         RouteAccess::People,
-        "Agents and workers that have been seen.",
+        "Lists agents and workers that have called.",
     ),
-    Route::of::<ListPauses>(
+    Route::for_question::<ListPauses>(
         RouteAccess::People,
-        "Agents, queues and providers that are given nothing for now.",
+        "Lists the pauses of agents, queues and providers.",
     ),
-    Route::of::<CreatePause>(
+    Route::for_question::<CreatePause>(
         RouteAccess::People,
-        "Gives an agent, a queue or a provider nothing for now.",
+        "Pauses an agent, a queue or a provider: it gets no new jobs.",
     )
     .takes(|| schema_for!(CreatePause)),
-    Route::of::<EndPause>(RouteAccess::People, "Ends a pause."),
-    Route::of::<ListProviderLimits>(
+    Route::for_question::<EndPause>(RouteAccess::People, "Ends a pause."),
+    Route::for_question::<ListProviderLimits>(
         RouteAccess::People,
-        "Providers of whose jobs only so many run at once.",
+        "Lists the limits on concurrent jobs of providers.",
     ),
-    Route::of::<ProviderLimit>(
+    Route::for_question::<ProviderLimit>(
         RouteAccess::People,
-        "Says how many jobs of a provider run at once, on all machines together.",
+        "Sets how many jobs of a provider run at once, on all machines together.",
     )
     .takes(|| schema_for!(ProviderLimit)),
 ];

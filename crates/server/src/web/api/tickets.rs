@@ -1,4 +1,4 @@
-//! Tickets, their findings and their story.
+//! Routes for tickets, their findings and their escalations.
 
 use schemars::schema_for;
 
@@ -12,65 +12,76 @@ use app::operations::questions::tickets::{
 };
 
 const PAGED: &[(&str, &str)] = &[
-    ("after", "the next of the page before"),
-    ("limit", "at most so many, up to 1000"),
+    ("after", "the `next` value of the previous page"),
+    ("limit", "maximum number of entries, up to 1000"),
 ];
 const LISTED: &[(&str, &str)] = &[
-    ("stage", "only tickets in these stages, with commas"),
-    ("after", "the next of the page before"),
-    ("limit", "at most so many, up to 1000"),
+    ("stage", "only tickets in these stages, separated by commas"),
+    ("after", "the `next` value of the previous page"),
+    ("limit", "maximum number of entries, up to 1000"),
 ];
 const EXPORTED: &[(&str, &str)] = &[
-    ("tickets", "which, with commas"),
+    ("tickets", "ticket ids, separated by commas"),
     ("form", "task, epic-state, findings or report"),
-    ("round", "the last, where it is not said"),
+    ("round", "number of the round; default: the last"),
 ];
-const ROUND: &[(&str, &str)] = &[("round", "the last, where it is not said")];
+const ROUND: &[(&str, &str)] = &[("round", "number of the round; default: the last")];
 
 pub const ROUTES: &[Route] = &[
-    Route::of::<ListTickets>(RouteAccess::People, "Lists tickets, newest first.").query(LISTED),
-    Route::of::<AddTicket>(RouteAccess::People, "Adds a ticket.").takes(|| schema_for!(AddTicket)),
-    Route::of::<AddTickets>(
+    Route::for_question::<ListTickets>(RouteAccess::People, "Lists tickets, newest first.")
+        .query(LISTED),
+    Route::for_question::<AddTicket>(RouteAccess::People, "Adds a ticket.")
+        .takes(|| schema_for!(AddTicket)),
+    Route::for_question::<AddTickets>(
         RouteAccess::People,
         "Adds several tickets at once; they may depend on each other.",
     )
     .takes(|| schema_for!(AddTickets)),
-    Route::of::<ImportFile>(
+    Route::for_question::<ImportFile>(
         RouteAccess::People,
-        "Takes over an epic, or tickets from another system's file.",
+        "Imports an epic, or tickets from another system's file.",
     )
     .takes(|| schema_for!(ImportFile)),
-    Route::of::<ShowTicket>(RouteAccess::People, "Shows one ticket, whole."),
-    Route::of::<ForecastTicket>(
+    Route::for_question::<ShowTicket>(RouteAccess::People, "Shows a ticket with all its fields."),
+    Route::for_question::<ForecastTicket>(
         RouteAccess::People,
-        "What its next round may cost, and what is left.",
+        "Forecasts the cost of the next round, and shows the rest of the budget.",
     ),
-    Route::of::<ListArtefacts>(RouteAccess::People, "Its files on the server."),
-    Route::of::<ShowDiff>(
+    Route::for_question::<ListArtefacts>(
         RouteAccess::People,
-        "Its change, with the findings of that round in place.",
+        "Lists the ticket's files on the server.",
+    ),
+    Route::for_question::<ShowDiff>(
+        RouteAccess::People,
+        "Shows the ticket's diff with the findings of that round at their lines.",
     )
     .query(ROUND),
-    Route::of::<CancelTicket>(RouteAccess::People, "Stops a ticket for good.")
+    Route::for_question::<CancelTicket>(RouteAccess::People, "Cancels a ticket for good.")
         .takes(|| schema_for!(CancelTicket)),
-    Route::of::<WaiveFinding>(
+    Route::for_question::<WaiveFinding>(
         RouteAccess::People,
-        "Lets one open finding stand, in the caller's name.",
+        "Waives an open finding in the caller's name.",
     )
     .takes(|| schema_for!(WaiveFinding)),
-    Route::of::<RaiseBudget>(RouteAccess::People, "Sets what a ticket may spend.")
+    Route::for_question::<RaiseBudget>(RouteAccess::People, "Sets the budget of a ticket.")
         .takes(|| schema_for!(RaiseBudget)),
-    Route::of::<ExportTickets>(RouteAccess::People, "Tickets in another system's form.")
-        .query(EXPORTED),
-    Route::of::<ListEscalations>(
+    Route::for_question::<ExportTickets>(
+        RouteAccess::People,
+        "Exports tickets in another system's format.",
+    )
+    .query(EXPORTED),
+    Route::for_question::<ListEscalations>(
         RouteAccess::People,
         "Lists the tickets that wait for a person.",
     )
     .query(PAGED),
-    Route::of::<ShowEscalation>(
+    Route::for_question::<ShowEscalation>(
         RouteAccess::People,
-        "Why one waits, and what can be decided.",
+        "Shows why a ticket waits for a person, and the possible decisions.",
     ),
-    Route::of::<ResolveEscalation>(RouteAccess::People, "Settles one, in the caller's name.")
-        .takes(|| schema_for!(ResolveEscalation)),
+    Route::for_question::<ResolveEscalation>(
+        RouteAccess::People,
+        "Resolves an escalation in the caller's name.",
+    )
+    .takes(|| schema_for!(ResolveEscalation)),
 ];

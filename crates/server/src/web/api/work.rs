@@ -1,4 +1,4 @@
-//! What is going on: counts, jobs, epics, what was learned; and tasks for agents (001).
+//! Routes for status, jobs, the log, epics and insights, and for queue tasks of agents.
 
 use schemars::schema_for;
 use serde::Deserialize;
@@ -14,65 +14,68 @@ use app::operations::questions::work::{
 use app::operations::tasks;
 
 const JOBS: &[(&str, &str)] = &[
-    ("queue", "only of this queue"),
+    ("queue", "only jobs of this queue"),
     ("state", "waiting, ready, leased, done, dropped or dead"),
-    ("after", "the next of the page before"),
-    ("limit", "at most so many, up to 1000"),
+    ("after", "the `next` value of the previous page"),
+    ("limit", "maximum number of entries, up to 1000"),
 ];
 const LOG: &[(&str, &str)] = &[
-    ("ticket", "only this ticket's"),
+    ("ticket", "only entries of this ticket"),
     (
         "after",
-        "what came after this place (12.345); else the newest",
+        "entries after this position (12.345); default: the newest",
     ),
-    ("limit", "at most so many, up to 10000"),
-    ("wait_secs", "with after: wait so long for news, up to 50"),
+    ("limit", "maximum number of entries, up to 10000"),
+    (
+        "wait_secs",
+        "with after: seconds to wait for new entries, up to 50",
+    ),
 ];
 
 pub const ROUTES: &[Route] = &[
-    Route::of::<ShowStatus>(RouteAccess::People, "How many tickets stand where."),
-    Route::of::<ShowCosts>(RouteAccess::People, "What the newest tickets have cost."),
-    Route::of::<ListJobs>(RouteAccess::People, "Lists jobs, newest first.").query(JOBS),
-    Route::of::<ReadLog>(RouteAccess::People, "What has happened, told in sentences.").query(LOG),
-    Route::of::<ListEpics>(RouteAccess::People, "Lists epics."),
-    Route::of::<ShowEpic>(RouteAccess::People, "Shows one epic and how it stands."),
-    Route::of::<SignEpic>(
+    Route::for_question::<ShowStatus>(RouteAccess::People, "Counts tickets by stage."),
+    Route::for_question::<ShowCosts>(RouteAccess::People, "Shows the cost of the newest tickets."),
+    Route::for_question::<ListJobs>(RouteAccess::People, "Lists jobs, newest first.").query(JOBS),
+    Route::for_question::<ReadLog>(RouteAccess::People, "Reads the log, in sentences.").query(LOG),
+    Route::for_question::<ListEpics>(RouteAccess::People, "Lists epics."),
+    Route::for_question::<ShowEpic>(RouteAccess::People, "Shows an epic and its status."),
+    Route::for_question::<SignEpic>(
         RouteAccess::People,
         "Signs an epic whose tickets have all landed.",
     )
     .takes(|| schema_for!(SignEpic)),
-    Route::of::<ShowInsights>(RouteAccess::People, "What all tickets together teach."),
+    Route::for_question::<ShowInsights>(RouteAccess::People, "Shows insights from all tickets."),
     Route {
         method: Method::Post,
         path: "/api/v1/tasks",
-        does: "Queues a task for an agent.",
-        who: RouteAccess::People,
+        summary: "Queues a task for an agent.",
+        access: RouteAccess::People,
         query: &[],
         takes: Some(|| schema_for!(tasks::TaskRequest)),
         perform: |call| Box::pin(task(call)),
     },
-    Route::of::<CancelTask>(
+    Route::for_question::<CancelTask>(
         RouteAccess::People,
-        "Cancels a task; who has it in hand is stopped.",
+        "Cancels a task and stops the agent that runs it.",
     )
     .takes(|| schema_for!(CancelTask)),
     Route {
         method: Method::Post,
         path: "/queue",
-        does: "Queues the review of a pull request, for CI jobs.",
-        who: RouteAccess::People,
+        summary: "Queues the review of a pull request, for CI jobs.",
+        access: RouteAccess::People,
         query: &[],
         takes: Some(|| schema_for!(PullRequestTask)),
         perform: |call| Box::pin(pull_request(call)),
     },
 ];
 
-/// 001's short form.
+/// Short form of a review task for CI jobs.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PullRequestTask {
     agent_id: String,
-    /// Its number; a CI job's template may write it as text.
+    /// Number of the pull request; a CI template may send it as text.
     #[serde(deserialize_with = "number")]
     #[schemars(with = "Number")]
     pr: u64,
@@ -96,8 +99,8 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 }
 
 async fn task(call: ApiCall) -> Result<ApiResponse, Problem> {
-    let wanted: tasks::TaskRequest = call.body()?;
-    ApiResponse::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
+    let request: tasks::TaskRequest = call.body()?;
+    ApiResponse::created(tasks::queue_task(&call.app, &call.identity, request).await?)
 }
 
 async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
@@ -111,7 +114,7 @@ async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
     if let Some(repo) = github_repo {
         context.insert("github_repo".to_owned(), repo.into());
     }
-    let wanted = tasks::TaskRequest {
+    let request = tasks::TaskRequest {
         agent_id,
         task_type: "review".to_owned(),
         title: format!("Review PR #{pr}"),
@@ -119,5 +122,5 @@ async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
         context,
         ..tasks::TaskRequest::default()
     };
-    ApiResponse::made(tasks::queue(&call.office, &call.speaker, wanted).await?)
+    ApiResponse::created(tasks::queue_task(&call.app, &call.identity, request).await?)
 }

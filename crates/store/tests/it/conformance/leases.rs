@@ -28,7 +28,7 @@ pub async fn a_stale_fence_is_refused(house: House) {
     store.commit(report(job.fence)).await.unwrap();
     // The fence is right and the job has ended: late all the same.
     let mut late = report(job.fence);
-    late.was = Some(2);
+    late.base_version = Some(2);
     late.ticket.version = 3;
     is_stale(&store.commit(late).await);
     let mut unknown = step(&ticket, waived());

@@ -89,7 +89,7 @@ pub async fn replaying_the_log_gives_the_ticket(house: House) {
         met: BTreeSet::new(),
         failed: Vec::new(),
     });
-    let first = flow::open(&id("T-1"), &opened, &policy).unwrap();
+    let first = flow::open_ticket(&id("T-1"), &opened, &policy).unwrap();
     let mut change = creation(first.ticket.clone());
     change.event = opened;
     change.effects = first.effects;

@@ -1,21 +1,21 @@
-//! One page of tickets and the choice in it. Past the end of a page is the next one.
+//! One page of tickets and its selection. Moving past the end of a page loads the next one.
 
 use app::operations::{Paged, TicketRow};
 
-/// How many tickets are kept at a time; the others are a page away.
+/// Tickets per page.
 pub const PAGE: u32 = 200;
 
-/// One page of tickets.
+/// A page of tickets.
 #[derive(Debug, Default)]
 pub struct TicketListPage {
     pub rows: Vec<TicketRow>,
-    /// After which ticket this page begins, and those before it.
+    /// Cursors of this page and the pages before it.
     pub after: Vec<i64>,
     pub next: Option<i64>,
     pub at: usize,
-    /// Where the choice goes when the page that was asked for is there.
+    /// Whether the selection goes to the end when the requested page arrives.
     pub land_at_end: bool,
-    /// Enter was faster than the page.
+    /// Whether to open the selected ticket when the page arrives, because Enter came first.
     pub open_when_read: bool,
 }
 
@@ -24,25 +24,25 @@ impl TicketListPage {
         self.rows.get(self.at)
     }
 
-    /// How many tickets are on the pages before.
-    pub fn before(&self) -> usize {
+    /// Returns the number of tickets on the pages before.
+    pub fn rows_before(&self) -> usize {
         self.after.len() * PAGE as usize
     }
 
-    /// Takes what was read; the choice stays on its ticket where that is still there.
-    pub fn take(&mut self, page: Paged<TicketRow>) {
+    /// Stores a loaded page. The selection stays on its ticket if that is still there.
+    pub fn set_page(&mut self, page: Paged<TicketRow>) {
         let chosen = self.chosen().map(|row| row.number);
         self.rows = page.items;
         self.next = page.next;
         let last = self.rows.len().saturating_sub(1);
-        let again = self.rows.iter().position(|row| Some(row.number) == chosen);
-        self.at = again.unwrap_or(self.at).min(last);
+        let position = self.rows.iter().position(|row| Some(row.number) == chosen);
+        self.at = position.unwrap_or(self.at).min(last);
         if std::mem::take(&mut self.land_at_end) {
             self.at = last;
         }
     }
 
-    /// True where another page is to be read, as in the other two ways to move.
+    /// Moves down. Like `up` and `first`, it returns whether another page must be loaded.
     pub fn down(&mut self, by: usize) -> bool {
         let last = self.rows.len().saturating_sub(1);
         if self.at < last {
@@ -63,7 +63,7 @@ impl TicketListPage {
             self.at = self.at.saturating_sub(by);
             return false;
         }
-        // While a page is being read, the one before it has not been left yet.
+        // While a page is loading there is no page to go back from.
         if self.rows.is_empty() || self.after.pop().is_none() {
             return false;
         }

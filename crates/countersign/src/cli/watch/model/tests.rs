@@ -1,4 +1,4 @@
-//! Keys and news in, the picture out: what a person sees is held as text.
+//! Sends keys and events to the view and compares the drawn screen with snapshots.
 #![expect(
     clippy::needless_raw_string_hashes,
     reason = "snapshots are written by expect-test"
@@ -80,7 +80,7 @@ fn overview() -> Overview {
     }
 }
 
-/// Four hundred tickets, the first page of them read.
+/// Returns a view of four hundred tickets with the first page loaded.
 fn view() -> View {
     let mut view = View {
         now: NOW,
@@ -88,17 +88,17 @@ fn view() -> View {
         size: (80, 24),
         ..View::default()
     };
-    view.turn(ViewEvent::Overview(Box::new(overview())));
+    view.handle(ViewEvent::Overview(Box::new(overview())));
     let mut rows = vec![
         row(400, Stage::Escalated, "Greet by name"),
         row(399, Stage::Building, "Say goodbye"),
     ];
     rows.extend((201..399).rev().map(|n| row(n, Stage::Done, "Old")));
-    view.turn(ViewEvent::Page(all(None), paged(rows, Some(201))));
+    view.handle(ViewEvent::Page(all(None), paged(rows, Some(201))));
     view
 }
 
-/// A ticket with one finding that a person is asked about.
+/// Returns an escalated ticket with one finding.
 fn escalated() -> (Stored, PendingEscalation) {
     let spec = Spec {
         title: "Greet by name".to_owned(),
@@ -114,7 +114,7 @@ fn escalated() -> (Stored, PendingEscalation) {
             failed: Vec::new(),
         },
     };
-    let opened = flow::open(&id("T-400"), &event, &Policy::default());
+    let opened = flow::open_ticket(&id("T-400"), &event, &Policy::default());
     let mut ticket = opened.unwrap().ticket;
     ticket.stage = Stage::Escalated;
     ticket.escalation = Some(Escalation {
@@ -164,7 +164,7 @@ fn entry() -> LedgerEntry {
             low_confidence: false,
         });
     let incoming: Vec<_> = incoming.collect();
-    ledger.absorb(1, "codex", &incoming, &findings::LineMap::default());
+    ledger.record_review(1, "codex", &incoming, &findings::LineMap::default());
     let mut entry = ledger.entries.remove(0);
     entry.finding.file = Some("greet.sh".to_owned());
     entry.finding.line = Some(2);
@@ -217,9 +217,9 @@ fn key(code: KeyCode) -> ViewEvent {
 }
 
 fn press(view: &mut View, keys: &str) -> Vec<ViewRequest> {
-    let mut wants = Vec::new();
+    let mut requests = Vec::new();
     for c in keys.chars() {
-        wants = view.turn(key(match c {
+        requests = view.handle(key(match c {
             '\n' => KeyCode::Enter,
             '\t' => KeyCode::Tab,
             '\u{1b}' => KeyCode::Esc,
@@ -227,21 +227,21 @@ fn press(view: &mut View, keys: &str) -> Vec<ViewRequest> {
             c => KeyCode::Char(c),
         }));
     }
-    wants
+    requests
 }
 
 fn opened() -> View {
     let mut view = view();
     press(&mut view, "\n");
     let (stored, waiting) = escalated();
-    view.turn(ViewEvent::Ticket(Box::new(stored), Some(waiting)));
+    view.handle(ViewEvent::Ticket(Box::new(stored), Some(waiting)));
     view
 }
 
-fn seen_at(view: &mut View, columns: u16, rows: u16, look: &Theme) -> String {
+fn seen_at(view: &mut View, columns: u16, rows: u16, theme: &Theme) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
-    terminal.draw(|frame| draw(frame, view, look)).unwrap();
-    let lines = crate::cli::watch::rows(terminal.backend().buffer());
+    terminal.draw(|frame| draw(frame, view, theme)).unwrap();
+    let lines = crate::cli::watch::buffer_lines(terminal.backend().buffer());
     let text: Vec<String> = lines
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
@@ -255,8 +255,8 @@ const PLAIN: Theme = Theme {
 };
 
 #[track_caller]
-fn shows(view: &mut View, columns: u16, rows: u16, wanted: &Expect) {
-    wanted.assert_eq(&seen_at(view, columns, rows, &PLAIN));
+fn shows(view: &mut View, columns: u16, rows: u16, expected: &Expect) {
+    expected.assert_eq(&seen_at(view, columns, rows, &PLAIN));
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_tall_screen_shows_who_works_too() {
 
 #[test]
 fn twenty_columns_and_ascii_get_what_fits() {
-    let look = Theme {
+    let theme = Theme {
         glyphs: ASCII,
         colours: false,
     };
@@ -343,7 +343,7 @@ fn twenty_columns_and_ascii_get_what_fits() {
           T-398   done     ~
         j k move - Enter op~
     "#]]
-    .assert_eq(&seen_at(&mut view(), 20, 8, &look));
+    .assert_eq(&seen_at(&mut view(), 20, 8, &theme));
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn an_escalated_ticket_asks_to_be_settled() {
           escalated, waits for a person's decision
           commit c0ffeec0ff on countersign/T-400 (0 files)
           after 3 rounds, must-fix findings remain
-          settle it: countersign escalation show T-400
+          resolve it: countersign escalation show T-400
           spent $0.00, 0 tokens, 0 s
 
         findings
@@ -405,7 +405,7 @@ fn the_diff_has_its_findings_in_place() {
         press(&mut view, "d"),
         [ViewRequest::Diff(id("T-400"), None)]
     );
-    view.turn(ViewEvent::Diff(id("T-400"), Box::new(changes())));
+    view.handle(ViewEvent::Diff(id("T-400"), Box::new(changes())));
     shows(
         &mut view,
         80,
@@ -443,7 +443,7 @@ fn one_goes_from_finding_to_finding() {
     for _ in 0..6 {
         long.files.push(long.files[0].clone());
     }
-    view.turn(ViewEvent::Diff(id("T-400"), Box::new(long)));
+    view.handle(ViewEvent::Diff(id("T-400"), Box::new(long)));
     seen_at(&mut view, 80, 12, &PLAIN);
     let top = |view: &View| view.opened.as_ref().unwrap().top;
     press(&mut view, "n");
@@ -470,18 +470,18 @@ fn all_six_choices_are_offered_and_asked_about() {
               escalated, waits for a person's decision
               commit c0ffeec0ff on countersign/T-400 (0 files)
               after 3 rounds, must-fix findings remain
-              settle it: countersign escalation show T-400
+              resolve it: countersign escalation show T-400
               spent $0.00, 0 tokens, 0 s
 
             ────────────────────────────────────────────────────────────────────────────────
             settle T-400
-            ▸ 1 accept     done despite what is open, which is waived in your name
-              2 continue   one more round, or the interrupted step again
-              3 take-over  you fix it by hand and resubmit; until then it is blocked
-              4 reset      the count of rounds starts again
-              5 reassign   another builder or reviewer
-              6 reject     the ticket has failed
-            a number or Enter chooses; Esc decides nothing
+            ▸ 1 accept     done despite open findings, which are waived in your name
+              2 continue   one more round, or retry the interrupted step
+              3 take-over  you fix it by hand and resubmit; until then the ticket is blocked
+              4 reset      restart the count of rounds
+              5 reassign   assign another builder or reviewer
+              6 reject     the ticket fails
+            number or Enter: choose; Esc: cancel
         "#]],
     );
     press(&mut view, "5");
@@ -497,18 +497,18 @@ fn all_six_choices_are_offered_and_asked_about() {
           escalated, waits for a person's decision
           commit c0ffeec0ff on countersign/T-400 (0 files)
           after 3 rounds, must-fix findings remain
-          settle it: countersign escalation show T-400
+          resolve it: countersign escalation show T-400
           spent $0.00, 0 tokens, 0 s
 
         findings
         ────────────────────────────────────────────────────────────────────────────────
         settle T-400
-        reassign   another builder or reviewer
-        ▸ builder         _  (empty: stays as it is)
-          reviewer          (empty: stays as it is)
-          why               (recorded with the name)
+        reassign   assign another builder or reviewer
+        ▸ builder         _  (empty: no change)
+          reviewer          (empty: no change)
+          why               (recorded with your name)
           who             ada
-        Enter goes on and, at the end, decides; Esc goes back
+        Enter: next field, or decide at the last one; Esc: back
     "#]],
     );
 }
@@ -516,9 +516,9 @@ fn all_six_choices_are_offered_and_asked_about() {
 #[test]
 fn a_decision_carries_who_and_why() {
     let mut view = opened();
-    let wants = press(&mut view, "s1they know\n \n\n");
-    let [ViewRequest::Settle(ticket, decision)] = wants.as_slice() else {
-        panic!("{wants:?}")
+    let requests = press(&mut view, "s1they know\n \n\n");
+    let [ViewRequest::Settle(ticket, decision)] = requests.as_slice() else {
+        panic!("{requests:?}")
     };
     assert_eq!(ticket.as_str(), "T-400");
     assert_eq!(
@@ -538,9 +538,9 @@ fn a_decision_carries_who_and_why() {
 #[test]
 fn another_name_and_other_agents_can_be_typed() {
     let mut view = opened();
-    let wants = press(&mut view, "s5gemini\n\n\n\u{8}\u{8}\u{8}eve\n");
-    let [ViewRequest::Settle(_, decision)] = wants.as_slice() else {
-        panic!("{wants:?}")
+    let requests = press(&mut view, "s5gemini\n\n\n\u{8}\u{8}\u{8}eve\n");
+    let [ViewRequest::Settle(_, decision)] = requests.as_slice() else {
+        panic!("{requests:?}")
     };
     assert_eq!(decision.builder.as_deref(), Some("gemini"));
     assert_eq!(
@@ -563,7 +563,7 @@ fn what_needs_a_reason_is_not_decided_without_one() {
 fn a_refused_decision_can_be_made_otherwise() {
     let mut view = opened();
     press(&mut view, "s1because\n\n\n");
-    view.turn(ViewEvent::Failed("checks are not green".to_owned()));
+    view.handle(ViewEvent::Failed("checks are not green".to_owned()));
     let text = seen_at(&mut view, 80, 20, &PLAIN);
     assert!(text.contains("checks are not green"), "{text}");
     assert!(matches!(
@@ -589,14 +589,14 @@ fn a_ticket_that_waits_for_nobody_says_so() {
     stored.ticket.stage = Stage::Building;
     stored.ticket.escalation = None;
     press(&mut view, "s");
-    view.turn(ViewEvent::Ticket(Box::new(stored), None));
+    view.handle(ViewEvent::Ticket(Box::new(stored), None));
     assert!(
         view.opened.as_ref().unwrap().settling.is_none(),
         "settled by somebody else"
     );
     press(&mut view, "s");
     let text = seen_at(&mut view, 80, 20, &PLAIN);
-    assert!(text.contains("T-400 waits for no decision"), "{text}");
+    assert!(text.contains("T-400 needs no decision"), "{text}");
 }
 
 #[test]
@@ -606,7 +606,7 @@ fn the_list_goes_on_page_by_page_and_back() {
     assert_eq!(view.list.chosen().unwrap().number, 201);
     assert_eq!(press(&mut view, "j"), [ViewRequest::Page(all(Some(201)))]);
     let rest: Vec<_> = (1..201).rev().map(|n| row(n, Stage::Done, "Old")).collect();
-    view.turn(ViewEvent::Page(all(Some(201)), paged(rest, None)));
+    view.handle(ViewEvent::Page(all(Some(201)), paged(rest, None)));
     assert_eq!(view.list.chosen().unwrap().number, 200);
     let text = seen_at(&mut view, 80, 10, &PLAIN);
     assert!(text.contains("201 of 400"), "{text}");
@@ -615,7 +615,7 @@ fn the_list_goes_on_page_by_page_and_back() {
         .rev()
         .map(|n| row(n, Stage::Done, "Old"))
         .collect();
-    view.turn(ViewEvent::Page(all(None), paged(first, Some(201))));
+    view.handle(ViewEvent::Page(all(None), paged(first, Some(201))));
     assert_eq!(view.list.chosen().unwrap().number, 201);
 }
 
@@ -628,7 +628,7 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
         .rev()
         .map(|n| row(n, Stage::Done, "New"))
         .collect();
-    view.turn(ViewEvent::Page(all(None), paged(rows, None)));
+    view.handle(ViewEvent::Page(all(None), paged(rows, None)));
     assert_eq!(view.list.chosen().unwrap().number, 399);
 }
 
@@ -636,13 +636,13 @@ fn the_choice_stays_on_its_ticket_when_others_come() {
 fn enter_may_be_faster_than_the_page() {
     let mut view = view();
     press(&mut view, "2\n");
-    let asked = PageRequest {
+    let request = PageRequest {
         group: TicketGroup::ForYou,
         after: None,
     };
     let page = paged(vec![row(400, Stage::Escalated, "Greet by name")], None);
     assert_eq!(
-        view.turn(ViewEvent::Page(asked, page)),
+        view.handle(ViewEvent::Page(request, page)),
         [ViewRequest::Ticket(id("T-400"))]
     );
 }
@@ -651,7 +651,7 @@ fn enter_may_be_faster_than_the_page() {
 fn an_answer_to_an_older_question_is_left() {
     let mut view = view();
     press(&mut view, "2");
-    view.turn(ViewEvent::Page(
+    view.handle(ViewEvent::Page(
         all(None),
         paged(vec![row(1, Stage::Done, "Old")], None),
     ));
@@ -675,14 +675,14 @@ fn a_ticket_is_opened_by_its_id_and_a_bad_one_is_refused() {
 
 #[test]
 fn colours_can_be_left_out() {
-    let look = Theme {
+    let theme = Theme {
         glyphs: UNICODE,
         colours: false,
     };
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let mut view = opened();
     terminal
-        .draw(|frame| draw(frame, &mut view, &look))
+        .draw(|frame| draw(frame, &mut view, &theme))
         .unwrap();
     let cells = &terminal.backend().buffer().content;
     assert!(
@@ -692,7 +692,7 @@ fn colours_can_be_left_out() {
     );
 }
 
-/// Whatever is pressed, on whatever size: it is drawn and never panics.
+/// Every key on every screen size is drawn without a panic.
 #[test]
 fn no_key_and_no_size_breaks_it() {
     let keys = "jkGg\n sdfl[]nNw12345/?\t\u{1b}q\u{8}x ";
@@ -700,8 +700,8 @@ fn no_key_and_no_size_breaks_it() {
         for first in keys.chars() {
             for second in "j\ns1d\t\u{1b}".chars() {
                 let mut view = opened();
-                view.turn(ViewEvent::Diff(id("T-400"), Box::new(changes())));
-                view.turn(ViewEvent::Resized(columns, rows));
+                view.handle(ViewEvent::Diff(id("T-400"), Box::new(changes())));
+                view.handle(ViewEvent::Resized(columns, rows));
                 press(&mut view, &format!("{first}{second}"));
                 seen_at(&mut view, columns, rows, &PLAIN);
             }
@@ -715,6 +715,6 @@ fn ctrl_c_quits_from_everywhere() {
         let mut view = opened();
         press(&mut view, keys);
         let quit = ViewEvent::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert_eq!(view.turn(quit), [ViewRequest::Quit], "{keys:?}");
+        assert_eq!(view.handle(quit), [ViewRequest::Quit], "{keys:?}");
     }
 }

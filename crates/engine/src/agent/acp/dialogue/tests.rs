@@ -24,24 +24,24 @@ fn permission(kind: &str) -> String {
 #[test]
 fn it_introduces_itself_opens_a_session_and_gives_the_brief() {
     let mut talk = conversation(true, true);
-    let first: Value = serde_json::from_slice(&talk.open()).unwrap();
+    let first: Value = serde_json::from_slice(&talk.first_input()).unwrap();
     assert_eq!(first["method"], "initialize");
-    let next = talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    let next = talk.on_line(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
     assert_eq!(said(&next)["params"]["cwd"], "/srv/repos");
-    let next = talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}"#);
+    let next = talk.on_line(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}"#);
     assert_eq!(said(&next)["params"]["prompt"][0]["text"], "Do it.");
     let farewell: Value = serde_json::from_slice(&next.reaction.farewell.unwrap()).unwrap();
     assert_eq!(farewell["method"], "session/cancel");
-    let piece = talk.hear(
+    let piece = talk.on_line(
         r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"}}}}"#,
     );
     assert_eq!(
         piece.events,
-        Some(vec![AgentEvent::Wrote {
+        Some(vec![AgentEvent::SaidPart {
             text: "Hi".to_owned()
         }])
     );
-    let last = talk.hear(r#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}"#);
+    let last = talk.on_line(r#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}"#);
     assert!(last.reaction.over);
 }
 
@@ -55,10 +55,10 @@ fn our_server_is_named_to_those_who_take_one_over_http() {
     ] {
         let mut talk = conversation(true, true);
         talk.server = Some(server.clone());
-        talk.open();
+        talk.first_input();
         let introduced =
             json!({"jsonrpc": "2.0", "id": 1, "result": {"agentCapabilities": capabilities}});
-        let heeded = talk.hear(&introduced.to_string());
+        let heeded = talk.on_line(&introduced.to_string());
         assert_eq!(said(&heeded)["params"]["mcpServers"], servers);
         let told = heeded.events.unwrap();
         assert_eq!(told.is_empty(), servers != json!([]), "{told:?}");
@@ -76,7 +76,7 @@ fn a_judge_is_not_let_write_and_runs_only_where_it_is_held() {
         (false, false, "read", "y"),
     ] {
         let mut talk = conversation(edits, runs);
-        let heeded = talk.hear(&permission(kind));
+        let heeded = talk.on_line(&permission(kind));
         assert_eq!(
             said(&heeded)["result"]["outcome"]["optionId"],
             option,
@@ -90,15 +90,15 @@ fn a_judge_is_not_let_write_and_runs_only_where_it_is_held() {
 #[test]
 fn an_agent_that_wants_a_login_ends_the_conversation() {
     let mut talk = conversation(true, true);
-    talk.open();
-    talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    let heeded = talk.hear(
+    talk.first_input();
+    talk.on_line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let heeded = talk.on_line(
         r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Authentication required"}}"#,
     );
     assert!(heeded.reaction.over);
     assert!(matches!(
         heeded.events.unwrap()[0],
-        AgentEvent::Barred { .. }
+        AgentEvent::ActionRequired { .. }
     ));
 }
 
@@ -106,7 +106,7 @@ fn an_agent_that_wants_a_login_ends_the_conversation() {
 fn what_it_asks_of_us_beside_permission_is_not_offered() {
     let mut talk = conversation(true, true);
     let heeded =
-        talk.hear(r#"{"jsonrpc":"2.0","id":"x","method":"fs/write_text_file","params":{}}"#);
+        talk.on_line(r#"{"jsonrpc":"2.0","id":"x","method":"fs/write_text_file","params":{}}"#);
     assert_eq!(said(&heeded)["error"]["code"], METHOD_NOT_FOUND);
-    assert_eq!(talk.hear("a banner").events, None);
+    assert_eq!(talk.on_line("a banner").events, None);
 }

@@ -1,4 +1,4 @@
-//! The forms in which a change lands.
+//! Tests of the repository forms in which a change lands.
 
 use super::*;
 

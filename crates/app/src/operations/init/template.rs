@@ -1,0 +1,164 @@
+//! The text of a first `countersign.toml`: detected values as keys, and other useful keys as
+//! comments, so that it can be understood without the documentation.
+
+use std::fmt::Write as _;
+
+use super::ConfigProposal;
+use crate::settings::file::quoted;
+
+const HEAD: &str = "\
+# How Countersign builds, checks and reviews changes to this project.
+# It is read from the base branch, never from the branch under review: commit it there.
+#   countersign config check    is anything wrong in here?
+#   countersign config show     every value, and where it comes from
+";
+
+const POLICY: &str = "
+# When a change is approved, and what happens then. The defaults are shown; remove the # to change
+# one.
+[policy]
+# max_rounds = 3                    # verdicts before a person is asked (1 to 5)
+# must_fix = [\"critical\", \"high\"]   # findings of these severities block a change
+# land = \"merge\"                    # or \"branch\": not merged; or \"queue\": checked together
+# protected = [\".github/**\"]        # paths that reviewers must look at with extra care
+# sandbox = \"enforced\"              # agents run in a sandbox, or not at all
+
+# Hard limits: at one of them work stops and a person is asked.
+# [policy.budget.ticket]
+# usd = 5.00                        # dollars for one ticket
+# [policy.budget.day]
+# usd = 50.00                       # dollars for a day, over all tickets
+
+# A linter as a reviewer: its output (SARIF, JSON, text) is read as findings. Reviewers in this file
+# replace the default one, so the first entry is the agent.
+# [[policy.reviewers]]
+# name = \"reviewer\"
+# [[policy.reviewers]]
+# name = \"linter\"
+# command = \"my-linter --format sarif\"
+";
+
+pub fn text(proposal: &ConfigProposal) -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str(&agents(proposal));
+    out.push_str(&rules());
+    out.push_str(&checks(proposal));
+    out.push_str(&setup(proposal));
+    out.push_str(POLICY);
+    out
+}
+
+fn agents(proposal: &ConfigProposal) -> String {
+    let mut out = format!(
+        "\n# The branch that work starts from and lands on. Detected; set it if that is wrong.\n# base = {}\n",
+        quoted(&proposal.base)
+    );
+    out.push_str(
+        "\n# Who builds, and who reviews: claude, codex, gemini, opencode, copilot, goose, qwen, aider,\n\
+         # cursor (with a model: \"claude@MODEL\"), \"command:PROGRAM ARGS\" for your own, \"acp:PROGRAM\".\n\
+         # The reviewer starts fresh and sees only the change; use another model than the builder's.\n",
+    );
+    for (role, agent, usual) in [
+        ("builder", proposal.builder, "claude"),
+        ("reviewer", proposal.reviewer, "codex"),
+    ] {
+        let _ = match agent {
+            Some(name) => writeln!(out, "{role} = {}", quoted(name)),
+            None => writeln!(
+                out,
+                "# {role} = {}    # none was found on this machine",
+                quoted(usual)
+            ),
+        };
+    }
+    out
+}
+
+fn rules() -> String {
+    "\n# Rules for every agent, one sentence each.\nrules = [\n    # \"Public functions have a test.\",\n]\n"
+        .to_owned()
+}
+
+fn checks(proposal: &ConfigProposal) -> String {
+    let mut out =
+        "\n# Commands that must succeed on the exact commit before it is reviewed.\n[checks]\n"
+            .to_owned();
+    for (name, command) in &proposal.detected.checks {
+        let _ = writeln!(out, "{name} = {}", quoted(command));
+    }
+    if proposal.detected.checks.is_empty() {
+        out.push_str("# test = \"make test\"                # no test command was found\n");
+    }
+    out.push_str("# slow = { run = \"make integration\", timeout_secs = 1800, parallel = true }\n");
+    out
+}
+
+fn setup(proposal: &ConfigProposal) -> String {
+    let detected = &proposal.detected;
+    let mut out =
+        "\n# Prepares a fresh checkout: a command, and directories to keep between runs.\n"
+            .to_owned();
+    if detected.setup.is_none() && detected.caches.is_empty() {
+        out.push_str("# [setup]\n# run = \"npm ci\"\n# caches = [\"node_modules\"]\n");
+        return out;
+    }
+    out.push_str("[setup]\n");
+    if let Some(run) = &detected.setup {
+        let _ = writeln!(out, "run = {}", quoted(run));
+    }
+    let caches: Vec<String> = detected.caches.iter().map(|cache| quoted(cache)).collect();
+    let _ = writeln!(out, "caches = [{}]", caches.join(", "));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::config_problems;
+    use crate::settings::detect::DetectedProject;
+
+    fn proposal(detected: DetectedProject) -> ConfigProposal {
+        ConfigProposal {
+            file: "countersign.toml".into(),
+            base: "main".to_owned(),
+            detected,
+            agents: Vec::new(),
+            builder: None,
+            reviewer: None,
+            text: String::new(),
+        }
+    }
+
+    /// Turns every commented key into a real one.
+    fn awake(text: &str) -> String {
+        let awake = |line: &str| {
+            let rest = line.trim_start().strip_prefix("# ")?;
+            let word = rest.split([' ', '=']).next()?;
+            let key = word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let named = key && rest[word.len()..].trim_start().starts_with('=');
+            (named || rest.starts_with('[') || rest.starts_with('"')).then(|| rest.to_owned())
+        };
+        let lines = text.lines();
+        let lines = lines.map(|line| awake(line).unwrap_or_else(|| line.to_owned()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_is_shown_as_a_comment_could_be_written_too() {
+        let node = DetectedProject {
+            checks: vec![("test".to_owned(), "say \"hi\" 'x'".to_owned())],
+            setup: Some("npm ci".to_owned()),
+            caches: vec!["node_modules".to_owned()],
+            ..DetectedProject::default()
+        };
+        for detected in [DetectedProject::default(), node] {
+            let text = text(&proposal(detected));
+            assert_eq!(config_problems::find_problems(&text), [], "{text}");
+            let long = text.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(long, None);
+            let awake = awake(&text);
+            assert!(awake.contains("\nmax_rounds = 3"), "{awake}");
+            assert_eq!(config_problems::find_problems(&awake), [], "{awake}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The open ticket: its rounds, findings, diff and log, and the dialog that resolves it.
+
+use flow::TicketId;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+
+use super::ViewRequest;
+use super::resolve_dialog::{DialogOutcome, ResolveDialog};
+use app::operations::Stored;
+use app::operations::diff::RoundDiff;
+use app::operations::escalations::PendingEscalation;
+use app::operations::history::LogLine;
+
+#[derive(Debug)]
+pub struct OpenTicket {
+    pub id: TicketId,
+    pub stored: Option<Box<Stored>>,
+    /// Reason and possible decisions, if the ticket waits for a person.
+    pub waiting: Option<PendingEscalation>,
+    pub tab: TicketTab,
+    /// Number of lines scrolled away.
+    pub top: usize,
+    pub drawn: TabLayout,
+    /// Round of the diff; the newest if `None`.
+    pub round: Option<u32>,
+    pub diff: Option<Box<RoundDiff>>,
+    pub log: Vec<LogLine>,
+    pub settling: Option<ResolveDialog>,
+}
+
+/// Cached layout of the tab, because a diff may be long.
+#[derive(Clone, Debug, Default)]
+pub struct TabLayout {
+    /// Input of this layout.
+    pub key: Option<TabLayoutKey>,
+    pub lines: Vec<ratatui::text::Line<'static>>,
+    /// Lines at which findings begin.
+    pub findings: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TabLayoutKey {
+    pub tab: TicketTab,
+    pub width: usize,
+    pub version: u64,
+    /// Round of the shown diff.
+    pub round: Option<u32>,
+    /// Number of log lines.
+    pub log: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TicketTab {
+    #[default]
+    Rounds,
+    Findings,
+    Diff,
+    Log,
+}
+
+impl TicketTab {
+    pub const ALL: [Self; 4] = [Self::Rounds, Self::Findings, Self::Diff, Self::Log];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rounds => "rounds",
+            Self::Findings => "findings",
+            Self::Diff => "diff",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// Result of a key in the open ticket.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TicketKeyOutcome {
+    Continue(Vec<ViewRequest>),
+    Close,
+    Refuse(String),
+    ShowHelp,
+}
+
+impl OpenTicket {
+    pub fn new(id: TicketId) -> Self {
+        Self {
+            id,
+            stored: None,
+            waiting: None,
+            tab: TicketTab::default(),
+            top: 0,
+            drawn: TabLayout::default(),
+            round: None,
+            diff: None,
+            log: Vec::new(),
+            settling: None,
+        }
+    }
+
+    /// Stores the loaded ticket. The diff is loaded again only if the commit has changed.
+    pub fn take_ticket(
+        &mut self,
+        stored: Stored,
+        waiting: Option<PendingEscalation>,
+    ) -> Vec<ViewRequest> {
+        let commit = |stored: &Stored| Some(stored.ticket.submission.as_ref()?.commit.clone());
+        let changed = self.stored.as_deref().and_then(commit) != commit(&stored);
+        self.stored = Some(Box::new(stored));
+        if waiting.is_none() {
+            self.settling = None;
+        }
+        self.waiting = waiting;
+        if changed && self.round.is_none() {
+            self.diff = None;
+        }
+        self.missing_requests()
+    }
+
+    pub fn take_diff(&mut self, changes: RoundDiff) {
+        self.diff = Some(Box::new(changes));
+    }
+
+    pub fn log_request(&self) -> Option<ViewRequest> {
+        (self.tab == TicketTab::Log).then(|| ViewRequest::Log(self.id.clone()))
+    }
+
+    /// Returns the requests for data that the current tab lacks.
+    fn missing_requests(&self) -> Vec<ViewRequest> {
+        let has_commit = self
+            .stored
+            .as_ref()
+            .is_some_and(|stored| stored.ticket.submission.is_some());
+        match self.tab {
+            TicketTab::Diff if self.diff.is_none() && has_commit => {
+                vec![ViewRequest::Diff(self.id.clone(), self.round)]
+            }
+            TicketTab::Log => vec![ViewRequest::Log(self.id.clone())],
+            TicketTab::Rounds | TicketTab::Findings | TicketTab::Diff => Vec::new(),
+        }
+    }
+
+    pub fn handle_key(&mut self, key: KeyEvent, body: usize, person: &str) -> TicketKeyOutcome {
+        if let Some(dialog) = &mut self.settling {
+            return match dialog.handle_key(key) {
+                DialogOutcome::Continue => TicketKeyOutcome::Continue(Vec::new()),
+                DialogOutcome::Cancelled => {
+                    self.settling = None;
+                    TicketKeyOutcome::Continue(Vec::new())
+                }
+                DialogOutcome::Decided(decision) => {
+                    TicketKeyOutcome::Continue(vec![ViewRequest::Settle(
+                        self.id.clone(),
+                        Box::new(decision),
+                    )])
+                }
+            };
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return TicketKeyOutcome::Close,
+            KeyCode::Char('?') => return TicketKeyOutcome::ShowHelp,
+            KeyCode::Char('s') => return self.open_dialog(person),
+            KeyCode::Tab | KeyCode::Right => return self.step_tab(1),
+            KeyCode::BackTab | KeyCode::Left => return self.step_tab(TicketTab::ALL.len() - 1),
+            KeyCode::Char('r') => return self.show_tab(TicketTab::Rounds),
+            KeyCode::Char('f') => return self.show_tab(TicketTab::Findings),
+            KeyCode::Char('d') => return self.show_tab(TicketTab::Diff),
+            KeyCode::Char('l') => return self.show_tab(TicketTab::Log),
+            KeyCode::Char('[') => return self.other_round(-1),
+            KeyCode::Char(']') => return self.other_round(1),
+            code => self.scroll(code, body),
+        }
+        TicketKeyOutcome::Continue(Vec::new())
+    }
+
+    fn scroll(&mut self, code: KeyCode, body: usize) {
+        let last = self.drawn.lines.len().saturating_sub(body);
+        // Two lines of context above a finding.
+        let mut positions = self.drawn.findings.iter().map(|at| at.saturating_sub(2));
+        let top = match code {
+            KeyCode::Down | KeyCode::Char('j') => self.top + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.top.saturating_sub(1),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.top + body,
+            KeyCode::PageUp => self.top.saturating_sub(body),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
+            KeyCode::Char('n') => positions.find(|at| *at > self.top).unwrap_or(self.top),
+            KeyCode::Char('N') => positions.rfind(|at| *at < self.top).unwrap_or(self.top),
+            _ => self.top,
+        };
+        self.top = top.min(last);
+    }
+
+    fn open_dialog(&mut self, person: &str) -> TicketKeyOutcome {
+        match &self.waiting {
+            Some(waiting) => {
+                self.settling = Some(ResolveDialog::new(waiting.choices.clone(), person));
+                TicketKeyOutcome::Continue(Vec::new())
+            }
+            None => TicketKeyOutcome::Refuse(format!("{} needs no decision", self.id)),
+        }
+    }
+
+    fn step_tab(&mut self, by: usize) -> TicketKeyOutcome {
+        let current = TicketTab::ALL
+            .iter()
+            .position(|tab| *tab == self.tab)
+            .unwrap_or(0);
+        let next = TicketTab::ALL
+            .get((current + by) % TicketTab::ALL.len())
+            .copied();
+        self.show_tab(next.unwrap_or_default())
+    }
+
+    fn show_tab(&mut self, tab: TicketTab) -> TicketKeyOutcome {
+        self.tab = tab;
+        self.top = 0;
+        self.drawn = TabLayout::default();
+        TicketKeyOutcome::Continue(self.missing_requests())
+    }
+
+    /// Switches to the diff of the previous or next round.
+    fn other_round(&mut self, by: i64) -> TicketKeyOutcome {
+        let (Some(stored), Some(diff)) = (&self.stored, &self.diff) else {
+            return TicketKeyOutcome::Continue(Vec::new());
+        };
+        let round = u32::try_from(i64::from(diff.round) + by).unwrap_or(0);
+        let rounds = &stored.ticket.rounds;
+        if !rounds.iter().any(|decided| decided.number == round) {
+            return TicketKeyOutcome::Refuse(format!("there is no round {round} with a verdict"));
+        }
+        self.tab = TicketTab::Diff;
+        self.top = 0;
+        self.round = Some(round);
+        self.diff = None;
+        TicketKeyOutcome::Continue(self.missing_requests())
+    }
+}

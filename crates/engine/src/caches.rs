@@ -1,0 +1,208 @@
+//! Directories that a fresh checkout lacks because git does not store them: packages, build
+//! results, caches of tools. This module names and copies them; it does not decide who may fill
+//! them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::check::Check;
+
+/// Maximum number of entries in a cache that is copied for every run.
+const ENTRIES_MAX: u64 = 2_000_000;
+
+/// Setup of the project that makes a checkout usable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectSetup {
+    pub command: Option<Check>,
+    pub caches: Vec<CacheDir>,
+}
+
+impl ProjectSetup {
+    pub fn is_empty(&self) -> bool {
+        self.command.is_none() && self.caches.is_empty()
+    }
+}
+
+/// A directory that is worth keeping from one checkout to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheDir {
+    /// Below the checkout: `node_modules`, `target`.
+    Checkout(PathBuf),
+    /// Below the run's own home: `~/.cargo/registry`, `~/.npm`.
+    Home(PathBuf),
+}
+
+impl CacheDir {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (below_home, rest) = match text.strip_prefix("~/") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let path = Path::new(rest);
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let is_git_dir = path.components().next() == Some(Component::Normal(".git".as_ref()));
+        if rest.is_empty() || is_git_dir || !path.components().all(is_plain) {
+            return Err(format!(
+                "{text:?} is not a valid cache: name a directory below the checkout (\"target\") or below the run's home (\"~/.npm\")"
+            ));
+        }
+        Ok(if below_home {
+            Self::Home(path.to_owned())
+        } else {
+            Self::Checkout(path.to_owned())
+        })
+    }
+
+    /// Returns its path in the given checkout and home.
+    pub fn path_in(&self, checkout: &Path, home: &Path) -> CachePath {
+        match self {
+            Self::Checkout(path) => CachePath {
+                root: checkout.to_owned(),
+                below: path.clone(),
+            },
+            Self::Home(path) => CachePath {
+                root: home.to_owned(),
+                below: path.clone(),
+            },
+        }
+    }
+}
+
+/// A directory below a root in which untrusted code has written. A link on the way could lead
+/// anywhere, so none is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachePath {
+    root: PathBuf,
+    below: PathBuf,
+}
+
+impl CachePath {
+    /// Returns the directory if it exists and is one.
+    pub fn existing_dir(&self) -> Option<PathBuf> {
+        let mut at = self.root.clone();
+        for part in self.below.components() {
+            at.push(part);
+            if !fs::symlink_metadata(&at).is_ok_and(|entry| entry.is_dir()) {
+                return None;
+            }
+        }
+        Some(at)
+    }
+
+    /// Returns the path to create it at, after creating its parents; `None` if something else is in
+    /// the way.
+    pub fn prepare_target(&self) -> io::Result<Option<PathBuf>> {
+        let mut at = self.root.clone();
+        fs::create_dir_all(&at)?;
+        let mut parts = self.below.components().peekable();
+        while let Some(part) = parts.next() {
+            at.push(part);
+            match fs::symlink_metadata(&at) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if parts.peek().is_some() {
+                        fs::create_dir(&at)?;
+                    }
+                }
+                Err(error) => return Err(error),
+                Ok(entry) if entry.is_dir() && parts.peek().is_some() => {}
+                Ok(_) => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+}
+
+/// Copies a directory with its times and modes, because build tools compare them. Files share their
+/// blocks if the file system supports that. Links stay links; other special files are left out.
+pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    let mut left = ENTRIES_MAX;
+    copy_dir(from, to, &mut left)
+}
+
+fn copy_dir(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        *left = left
+            .checked_sub(1)
+            .ok_or_else(|| io::Error::other(format!("more than {ENTRIES_MAX} files in a cache")))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_dir(&source, &target, left)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&source)?, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&source, &target)?;
+            let modified = entry.metadata()?.modified()?;
+            // The owner of a read-only file can set its times through a read-only handle.
+            File::open(&target)?.set_modified(modified)?;
+        }
+    }
+    let own = fs::metadata(from)?;
+    File::open(to)?.set_modified(own.modified()?)?;
+    fs::set_permissions(to, own.permissions())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_below_the_checkout_or_the_home() {
+        assert_eq!(
+            CacheDir::parse("target"),
+            Ok(CacheDir::Checkout("target".into()))
+        );
+        assert_eq!(
+            CacheDir::parse("~/.cargo/registry"),
+            Ok(CacheDir::Home(".cargo/registry".into()))
+        );
+        for wrong in ["", "~/", "/etc", "../up", "a/../../b", ".git/hooks", "~"] {
+            let parsed = CacheDir::parse(wrong);
+            assert!(
+                parsed.is_err() || wrong == "~",
+                "{wrong:?} became {parsed:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_link_on_the_way_is_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::create_dir(outside.path().join("deep")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.path().join("a")).unwrap();
+        let place = CacheDir::Checkout("a/deep".into()).path_in(root.path(), root.path());
+        assert_eq!(place.existing_dir(), None);
+        let place = CacheDir::Checkout("a/new".into()).path_in(root.path(), root.path());
+        assert_eq!(place.prepare_target().unwrap(), None);
+        assert!(!outside.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_copy_has_the_times_the_modes_and_the_links() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let from = root.path().join("from");
+        fs::create_dir_all(from.join("deep")).unwrap();
+        fs::write(from.join("deep/tool"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(from.join("deep/tool"), fs::Permissions::from_mode(0o555)).unwrap();
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        File::open(from.join("deep/tool"))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        std::os::unix::fs::symlink("deep/tool", from.join("link")).unwrap();
+        let to = root.path().join("to");
+        copy_tree(&from, &to).unwrap();
+        let copied = fs::metadata(to.join("deep/tool")).unwrap();
+        assert_eq!(copied.modified().unwrap(), old);
+        assert_eq!(copied.permissions().mode() & 0o777, 0o555);
+        assert_eq!(
+            fs::read_link(to.join("link")).unwrap(),
+            Path::new("deep/tool")
+        );
+    }
+}

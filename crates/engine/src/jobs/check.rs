@@ -1,0 +1,421 @@
+//! Runs the checks of the project, as the base defines them, on a clean checkout of the exact
+//! commit.
+
+use std::ffi::OsString;
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
+
+use flow::ticket::{CheckOutcome, CheckResult};
+use flow::{EventKind, Usage};
+use store::Artefact;
+
+use super::agent_run::make_artefact;
+use super::{JobContext, JobError, JobOutput, cache_setup, commits, millis, run_sandbox};
+use crate::check::{Check, CheckEnv, CheckExit};
+use crate::git::{CheckoutPurpose, Oid, remove_tree};
+use crate::private_files;
+use crate::process::{ProcessExit, RunId};
+
+/// Runs a check job: the checks of the project, and our own checks on the commits.
+pub async fn check(context: &JobContext<'_>, commit: &str) -> Result<JobOutput, JobError> {
+    let head = Oid::parse(commit)
+        .ok_or_else(|| JobError::permanent(format!("{commit} is not a commit id")))?;
+    let base = submission_base(context)?;
+    let (mut results, artefacts) = run_checks(context, &head, &base).await?;
+    results.extend(Box::pin(commits::check(context, &base, &head)).await?);
+    let wall_ms = results.iter().map(|result| result.wall_ms).sum();
+    let usage = Usage {
+        wall_ms,
+        ..Usage::default()
+    };
+    let what = EventKind::Checked {
+        lease: context.lease,
+        commit: commit.to_owned(),
+        results,
+        usage,
+    };
+    Ok(JobOutput { what, artefacts })
+}
+
+/// Returns the merge base of the submission.
+pub fn submission_base(context: &JobContext<'_>) -> Result<Oid, JobError> {
+    let base = context
+        .ticket
+        .submission
+        .as_ref()
+        .and_then(|submission| Oid::parse(&submission.base));
+    base.ok_or_else(|| JobError::permanent("the ticket has no submission"))
+}
+
+/// Runs all checks on `head`. A red check runs a second time, and if it is red again, on the base.
+/// Checks marked as parallel run concurrently, each in its own checkout.
+pub async fn run_checks(
+    context: &JobContext<'_>,
+    head: &Oid,
+    base: &Oid,
+) -> Result<(Vec<CheckResult>, Vec<Artefact>), JobError> {
+    let project = &context.project.config;
+    if project.checks.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let site = CheckoutSite::for_check(context, head, base, "head").await?;
+    cache_setup::copy_caches_into(context, base, &site).await?;
+    let mut all = CheckBatch::default();
+    if let Some(setup) = &project.setup.command {
+        let set_up = run_to_outcome(context, setup, &site, base, "").await?;
+        all.artefacts.extend(set_up.artefacts);
+        // A red setup says nothing about the other checks.
+        if set_up
+            .results
+            .iter()
+            .any(|result| !result.outcome.is_green())
+        {
+            return Ok((set_up.results, all.artefacts));
+        }
+    }
+    let (parallel, serial): (Vec<&Check>, Vec<&Check>) =
+        project.checks.iter().partition(|check| check.parallel);
+    let mut runs: Vec<PendingChecks<'_>> =
+        vec![Box::pin(run_in_sequence(context, serial, &site, base))];
+    for (at, check) in parallel.into_iter().enumerate() {
+        runs.push(Box::pin(run_in_own_checkout(
+            context, check, head, base, at,
+        )));
+    }
+    for run in join_all_checks(runs).await {
+        let run = run?;
+        all.results.extend(run.results);
+        all.artefacts.extend(run.artefacts);
+    }
+    let position = |result: &CheckResult| {
+        project
+            .checks
+            .iter()
+            .position(|check| check.name == result.name)
+    };
+    all.results.sort_by_key(position);
+    Ok((all.results, all.artefacts))
+}
+
+/// Results of some checks.
+#[derive(Debug, Default)]
+struct CheckBatch {
+    results: Vec<CheckResult>,
+    artefacts: Vec<Artefact>,
+}
+
+type PendingChecks<'a> = Pin<Box<dyn Future<Output = Result<CheckBatch, JobError>> + Send + 'a>>;
+
+/// Runs all of them concurrently and returns their results in order.
+async fn join_all_checks(mut runs: Vec<PendingChecks<'_>>) -> Vec<Result<CheckBatch, JobError>> {
+    let mut answers: Vec<Option<Result<CheckBatch, JobError>>> =
+        runs.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        for (run, answer) in runs.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let Poll::Ready(ended) = run.as_mut().poll(context)
+            {
+                *answer = Some(ended);
+            }
+        }
+        if answers.iter().all(Option::is_some) {
+            Poll::Ready(answers.iter_mut().filter_map(Option::take).collect())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Runs checks one after another in one checkout.
+async fn run_in_sequence(
+    context: &JobContext<'_>,
+    checks: Vec<&Check>,
+    site: &CheckoutSite,
+    base: &Oid,
+) -> Result<CheckBatch, JobError> {
+    let mut all = CheckBatch::default();
+    for check in checks {
+        let one = run_to_outcome(context, check, site, base, "").await?;
+        all.results.extend(one.results);
+        all.artefacts.extend(one.artefacts);
+        if !site.dir.is_dir() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// Runs one check in its own checkout.
+async fn run_in_own_checkout(
+    context: &JobContext<'_>,
+    check: &Check,
+    head: &Oid,
+    base: &Oid,
+    at: usize,
+) -> Result<CheckBatch, JobError> {
+    let tag = format!("-beside-{at}");
+    let site = CheckoutSite::for_check(context, head, base, &format!("head{tag}")).await?;
+    cache_setup::copy_caches_into(context, base, &site).await?;
+    cache_setup::run_setup(context, &site).await?;
+    run_to_outcome(context, check, &site, base, &tag).await
+}
+
+/// Runs one check to its final result: green, flaky, red because of the change, or already red on
+/// the base.
+async fn run_to_outcome(
+    context: &JobContext<'_>,
+    check: &Check,
+    site: &CheckoutSite,
+    base: &Oid,
+    tag: &str,
+) -> Result<CheckBatch, JobError> {
+    let first = run_check(context, check, site, &format!("1{tag}")).await?;
+    let mut artefacts = vec![make_artefact(context, "check", &check.name, &first.output)];
+    let mut result = first;
+    if !result.green && !result.overran {
+        let again = run_check(context, check, site, &format!("2{tag}")).await?;
+        artefacts.push(make_artefact(context, "check", &check.name, &again.output));
+        let by_change = again.green || !is_red_on_base(context, check, base, tag).await?;
+        let outcome = match (again.green, by_change) {
+            (true, _) => CheckOutcome::Flaky,
+            (false, true) => again.result.outcome,
+            (false, false) => CheckOutcome::RedOnBase,
+        };
+        result = again;
+        result.result.outcome = outcome;
+    }
+    Ok(CheckBatch {
+        results: vec![result.result],
+        artefacts,
+    })
+}
+
+/// Returns whether the check is red on the base too, so that the change is not at fault.
+async fn is_red_on_base(
+    context: &JobContext<'_>,
+    check: &Check,
+    base: &Oid,
+    tag: &str,
+) -> Result<bool, JobError> {
+    let site = CheckoutSite::for_check(context, base, base, &format!("base{tag}")).await?;
+    cache_setup::copy_caches_into(context, base, &site).await?;
+    if context.project.config.setup.command.as_ref() != Some(check) {
+        cache_setup::run_setup(context, &site).await?;
+    }
+    let ran = run_check(context, check, &site, &format!("base{tag}")).await?;
+    Ok(!ran.green)
+}
+
+/// A checkout with its own home and temporary directory, and nothing of the user.
+#[derive(Clone, Debug)]
+pub struct CheckoutSite {
+    pub root: PathBuf,
+    pub dir: PathBuf,
+    pub home: PathBuf,
+    tmp: PathBuf,
+    /// Paths in `dir` that must not be written.
+    shut: Vec<PathBuf>,
+}
+
+impl CheckoutSite {
+    /// Creates a fresh checkout of the commit and replaces an existing one.
+    pub async fn for_check(
+        context: &JobContext<'_>,
+        head: &Oid,
+        base: &Oid,
+        name: &str,
+    ) -> Result<Self, JobError> {
+        Self::create(context, head, base, name, CheckoutPurpose::Check).await
+    }
+
+    async fn create(
+        context: &JobContext<'_>,
+        head: &Oid,
+        base: &Oid,
+        name: &str,
+        purpose: CheckoutPurpose<'_>,
+    ) -> Result<Self, JobError> {
+        let project = context.project;
+        let root = context.run_dir().join(name);
+        private_files::make_dir(&root)?;
+        let dir = root.join("checkout");
+        let mirror = project.mirror_dir();
+        project
+            .git
+            .checkout(head, base, purpose, &mirror, &dir)
+            .await?;
+        Ok(Self {
+            home: root.join("home"),
+            tmp: root.join("tmp"),
+            shut: Vec::new(),
+            root,
+            dir,
+        })
+    }
+
+    /// Creates a reviewer's own copy, with the home that the reviewer will have.
+    pub async fn for_judge_copy(
+        context: &JobContext<'_>,
+        head: &Oid,
+        base: &Oid,
+    ) -> Result<Self, JobError> {
+        let own = context.run_dir();
+        let copy =
+            Self::create(context, head, base, "scratch/copy", CheckoutPurpose::Trial).await?;
+        Ok(Self {
+            home: own.join("home"),
+            ..copy
+        })
+    }
+
+    /// Describes a builder's worktree, with the home that the builder will have.
+    pub fn for_worktree(worktree: &Path, own: &Path, home: PathBuf) -> Self {
+        Self {
+            root: own.to_owned(),
+            dir: worktree.to_owned(),
+            home,
+            tmp: own.join("tmp"),
+            shut: vec![worktree.join(".git")],
+        }
+    }
+
+    /// Frees the space of a run that was stopped for its disk use. A builder's worktree is not ours
+    /// to empty.
+    fn clear(&self) -> std::io::Result<()> {
+        remove_tree(&self.tmp)?;
+        if self.dir.starts_with(&self.root) {
+            remove_tree(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    fn environment(&self, context: &JobContext<'_>) -> Result<Vec<(OsString, OsString)>, JobError> {
+        private_files::make_dir(&self.home)?;
+        private_files::make_dir(&self.tmp)?;
+        if let Some(profile) = &context.project.sandbox_profile {
+            profile.prepare_home(&self.home)?;
+        }
+        let mut env = context.project.base_environment();
+        env.extend([
+            ("HOME".into(), self.home.clone().into()),
+            ("TMPDIR".into(), self.tmp.clone().into()),
+            ("CI".into(), "true".into()),
+        ]);
+        Ok(env)
+    }
+}
+
+#[derive(Debug)]
+pub struct CommandRun {
+    pub result: CheckResult,
+    pub green: bool,
+    /// True if it was stopped for its disk use, and its files are gone.
+    pub overran: bool,
+    pub output: PathBuf,
+    pub exit: Option<ProcessExit>,
+    /// True if some of the output was not kept.
+    pub cut: bool,
+    /// Standard output alone, if the caller asked for it.
+    pub stdout: String,
+}
+
+/// Runs one check once.
+pub async fn run_check(
+    context: &JobContext<'_>,
+    check: &Check,
+    site: &CheckoutSite,
+    attempt: &str,
+) -> Result<CommandRun, JobError> {
+    run_with_stdout(context, check, site, attempt, 0).await
+}
+
+/// Runs a check like [`run_one`], and returns up to `stdout_bytes_max` bytes of its standard
+/// output.
+pub async fn run_with_stdout(
+    context: &JobContext<'_>,
+    check: &Check,
+    site: &CheckoutSite,
+    attempt: &str,
+    stdout_bytes_max: usize,
+) -> Result<CommandRun, JobError> {
+    let project = context.project;
+    let run = format!(
+        "{}.{}.{}.{attempt}",
+        context.ticket.id, context.lease.serial, context.lease.fence
+    );
+    let output = site
+        .root
+        .join(format!("{}-{attempt}.log", to_file_name(&check.name)));
+    let env = site.environment(context)?;
+    let check_env = CheckEnv {
+        run_id: RunId::new(&run).map_err(JobError::permanent)?,
+        dir: &site.dir,
+        env: &env,
+        output: &output,
+        output_bytes_max: project.config.policy.limits.output_bytes_max,
+        stdout_bytes_max,
+        disk_quota: Some(context.disk_quota(vec![
+            site.root.clone(),
+            site.dir.clone(),
+            site.home.clone(),
+        ])),
+        sandbox: run_sandbox::sandbox_for_check(
+            project,
+            &site.dir,
+            &[site.home.clone(), site.tmp.clone()],
+            &site.shut,
+            site.root.join(format!("sandbox-{attempt}/proof.json")),
+        ),
+    };
+    let observer = context.observer("check", &check.name);
+    observer.report_start();
+    let ran = crate::check::run_check(&project.host, check, check_env, context.stop.clone())
+        .await
+        .map_err(JobError::transient);
+    let how = match &ran {
+        Ok(ran) => &ran.detail,
+        Err(error) => &error.message,
+    };
+    observer.report_end(how, crate::agent::AgentUsage::default());
+    let ran = ran?;
+    if ran.outcome == CheckExit::Overran {
+        site.clear()?;
+    }
+    let outcome = match ran.outcome {
+        CheckExit::Passed => CheckOutcome::Passed,
+        CheckExit::Failed | CheckExit::Overran | CheckExit::CouldNotStart => CheckOutcome::Failed,
+        CheckExit::TimedOut => CheckOutcome::TimedOut,
+        CheckExit::Cancelled => return Err(super::interrupted()),
+    };
+    Ok(CommandRun {
+        green: outcome.is_green(),
+        overran: ran.outcome == CheckExit::Overran,
+        result: CheckResult {
+            name: check.name.clone(),
+            outcome,
+            tail: findings::clean(&format!("{}\n({})", ran.tail.trim_end(), ran.detail)),
+            wall_ms: millis(ran.duration),
+        },
+        output: ran.output,
+        exit: ran.exit,
+        cut: ran.cut,
+        stdout: ran.stdout,
+    })
+}
+
+/// Converts the name of a check for use in a file name.
+fn to_file_name(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(60)
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! Decides what the end of a run means for its job: whether and when it may be tried again, and
+//! what a person can do about it.
+
+use flow::event::Failure;
+
+use super::{JobContext, JobError};
+use crate::agent::{self, AgentEvent, AgentReport};
+use crate::process::{self, ProcessExit};
+use crate::project::AgentConfig;
+use crate::sandbox;
+
+/// Maximum length of the agent's error output in a message.
+const COMPLAINT_CHARS_MAX: usize = 400;
+/// Pause of a provider that does not say when it has quota again.
+const QUOTA_RETRY_MS: u64 = 15 * 60 * 1000;
+
+/// Returns whether the agent ended before it did or said anything, and not for lack of a login or
+/// quota.
+pub fn could_not_resume(report: &AgentReport) -> bool {
+    let began = report.events.iter().any(|event| {
+        matches!(
+            event,
+            AgentEvent::ToolUsed { .. } | AgentEvent::SaidPart { .. } | AgentEvent::Answered { .. }
+        )
+    });
+    let has_other_cause = matches!(
+        report.trouble,
+        Some(
+            AgentEvent::ActionRequired { .. }
+                | AgentEvent::OutOfQuota { .. }
+                | AgentEvent::OverBudget { .. }
+        )
+    );
+    matches!(report.exit, ProcessExit::Code(code) if code != 0) && !began && !has_other_cause
+}
+
+/// Returns the error of a run without a result, whatever its exit code.
+pub fn error_of_run(
+    context: &JobContext<'_>,
+    agent: &AgentConfig,
+    report: &AgentReport,
+) -> Option<JobError> {
+    let name = &agent.name;
+    let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
+    match &report.trouble {
+        Some(AgentEvent::OverBudget { message }) => Some(JobError {
+            failure: Failure::Budget,
+            ..JobError::permanent(format!("{name}: {}", short(message)))
+        }),
+        _ if report.exit == ProcessExit::Cancelled => Some(super::interrupted()),
+        _ if matches!(report.exit, ProcessExit::DiskLimit { .. }) => {
+            Some(JobError::permanent(format!(
+                "{name}: {}; its files were removed; say in the ticket what it should not create, or raise disk_bytes_max or disk_files_max in [policy.limits]",
+                report.exit
+            )))
+        }
+        Some(AgentEvent::OutOfQuota { until }) => {
+            let now = (context.project.clock)();
+            let until = until.map_or(now.plus_ms(QUOTA_RETRY_MS), |until| until.to_time(now));
+            Some(JobError {
+                failure: Failure::Quota { until },
+                ..JobError::transient(format!("{name} is out of quota until {}", until.to_iso()))
+            })
+        }
+        Some(AgentEvent::ActionRequired { message }) => {
+            let remedy = agent.adapter.login_hint();
+            let what_to_do = if remedy.is_empty() {
+                remedy
+            } else {
+                format!("; {remedy}")
+            };
+            Some(JobError::permanent(format!(
+                "{name} may not work: {}{what_to_do}",
+                short(message)
+            )))
+        }
+        Some(AgentEvent::Failed { message }) => {
+            Some(failed_run(report, &format!("{name}: {}", short(message))))
+        }
+        _ if report.exit.success() => None,
+        _ => {
+            let complaint = short(&report.complaint);
+            let hint = hint(context, report.exit);
+            Some(failed_run(
+                report,
+                &format!("{name}: {}{hint}\n{complaint}", report.exit),
+            ))
+        }
+    }
+}
+
+/// Returns advice for an end that the agent does not explain.
+fn hint(context: &JobContext<'_>, exit: ProcessExit) -> String {
+    let limits = &context.project.config.policy.limits;
+    match exit {
+        ProcessExit::IdleLimit => format!(
+            " ({} s): see that it can reach its provider over the network (`[policy.network]`, a proxy), or raise idle_secs in [policy.limits]",
+            limits.idle_secs
+        ),
+        ProcessExit::WallLimit => {
+            ": give the ticket less to do, or raise the limit of its kind of work in [policy.limits]".to_owned()
+        }
+        ProcessExit::Code(_)
+        | ProcessExit::Signal(_)
+        | ProcessExit::DiskLimit { .. }
+        | ProcessExit::Cancelled
+        | ProcessExit::Dismissed => String::new(),
+    }
+}
+
+fn failed_run(report: &AgentReport, what: &str) -> JobError {
+    let transcript = report.transcript.display();
+    JobError::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
+}
+
+pub fn to_job_error(error: agent::Error) -> JobError {
+    match error {
+        agent::Error::NotInstalled { .. }
+        | agent::Error::Process(process::Error::Sandbox(sandbox::Error::NotConfined { .. })) => {
+            JobError::permanent(error)
+        }
+        agent::Error::File { .. } | agent::Error::Process(_) => JobError::transient(error),
+    }
+}

@@ -1,0 +1,215 @@
+//! Cleans every text before it enters a ticket: removes control and escape sequences, bidirectional
+//! and invisible characters, line breaks in one-line fields, and secrets of our own tokens. It runs
+//! before an event is made and never on a stored one, so that old tickets replay as they were
+//! written.
+//!
+//! Commits, paths and patterns are left unchanged: they name files exactly, and are cleaned where
+//! they are shown.
+
+use std::collections::BTreeSet;
+
+use findings::{Review, clean, clean_json, clean_name, one_line};
+
+use crate::event::{Actor, Choice, EventKind};
+use crate::ticket::{CheckResult, EDITION, Spec, Submission, TicketContext};
+
+fn clean_text(text: &mut String) {
+    *text = clean(text);
+}
+
+fn clean_single_name(text: &mut String) {
+    *text = clean_name(text);
+}
+
+fn clean_names<'a>(all: impl IntoIterator<Item = &'a mut String>) {
+    all.into_iter().for_each(clean_single_name);
+}
+
+fn clean_texts<'a>(all: impl IntoIterator<Item = &'a mut String>) {
+    all.into_iter().for_each(clean_text);
+}
+
+impl Spec {
+    /// Returns the request without dangerous and invisible characters.
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        self.title = one_line(&self.title);
+        clean_text(&mut self.description);
+        clean_texts(&mut self.acceptance);
+        clean_names(&mut self.kind);
+        self.context = self.context.cleaned();
+        self
+    }
+}
+
+impl TicketContext {
+    fn cleaned(mut self) -> Self {
+        clean_names(&mut self.epic);
+        clean_names(&mut self.base_branch);
+        clean_names(&mut self.branch);
+        clean_names(&mut self.jira_key);
+        clean_names(&mut self.github_repo);
+        clean_names(&mut self.remote);
+        clean_texts(&mut self.coordination);
+        let needs: BTreeSet<String> = self.needs.iter().map(|label| clean_name(label)).collect();
+        self.needs = needs;
+        let extra = std::mem::take(&mut self.extra).into_iter();
+        self.extra = extra
+            .map(|(key, mut value)| {
+                clean_json(&mut value);
+                (clean_name(&key), value)
+            })
+            .collect();
+        self
+    }
+}
+
+impl Actor {
+    /// Returns the actor with names that are safe to show in a terminal. The configured name is
+    /// compared with the policy, so it is left unchanged.
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        clean_single_name(&mut self.agent);
+        clean_single_name(&mut self.principal);
+        clean_names(&mut self.family);
+        self
+    }
+}
+
+impl EventKind {
+    /// Returns the event without dangerous and invisible characters.
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        match &mut self {
+            Self::Created { spec, failed, .. } => {
+                **spec = std::mem::take(&mut **spec).cleaned();
+                clean_texts(failed.iter_mut().map(|(_, why)| why));
+            }
+            Self::Submitted {
+                submission,
+                reports,
+                ..
+            } => {
+                clean_submission(submission);
+                for report in reports {
+                    clean_single_name(&mut report.finding);
+                    clean_text(&mut report.note);
+                }
+            }
+            Self::Checked { results, .. } | Self::CombinationRed { results, .. } => {
+                clean_results(results);
+            }
+            Self::Reviewed {
+                review, isolation, ..
+            } => {
+                clean_review(review);
+                clean_text(isolation);
+            }
+            Self::Verified { answers, .. } => {
+                for answer in answers {
+                    clean_single_name(&mut answer.finding);
+                    clean_text(&mut answer.evidence);
+                }
+            }
+            Self::Conflicted { evidence, .. } => clean_text(evidence),
+            Self::WentStale {
+                submission, why, ..
+            } => {
+                clean_submission(submission);
+                clean_text(why);
+            }
+            Self::Resubmitted { submission } => clean_submission(submission),
+            Self::Settled { choice, why } => {
+                if let Choice::Reassign { builder, reviewer } = choice {
+                    clean_names(builder);
+                    clean_names(reviewer);
+                }
+                clean_text(why);
+            }
+            Self::Waived { finding, why } => {
+                clean_single_name(finding);
+                clean_text(why);
+            }
+            Self::JobFailed { message, .. } => clean_text(message),
+            Self::BudgetReached { limit } => clean_text(limit),
+            Self::DependencyFailed { why, .. }
+            | Self::DependenciesSet { why, .. }
+            | Self::ReviewUnusable { why, .. }
+            | Self::AgentOut { why, .. }
+            | Self::HelpRequested { why, .. }
+            | Self::BudgetRaised { why, .. }
+            | Self::Cancelled { why } => clean_text(why),
+            Self::DependencyMet { .. }
+            | Self::DependencyRepaired { .. }
+            | Self::Started { .. }
+            | Self::Landed { .. }
+            | Self::LeaseLost { .. } => {}
+        }
+        self
+    }
+}
+
+fn clean_submission(submission: &mut Submission) {
+    // A new submission is judged by the current rules, whatever edition its sender names.
+    submission.edition = EDITION;
+    clean_text(&mut submission.summary);
+    clean_names(&mut submission.signed_as);
+    for claim in &mut submission.claims {
+        clean_text(&mut claim.criterion);
+        clean_texts(&mut claim.evidence);
+    }
+}
+
+fn clean_results(results: &mut [CheckResult]) {
+    for result in results {
+        clean_single_name(&mut result.name);
+        clean_text(&mut result.tail);
+    }
+}
+
+fn clean_review(review: &mut Review) {
+    clean_texts(&mut review.claim_text);
+    clean_texts(&mut review.notes);
+    clean_texts(&mut review.remarks);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_a_ticket_says_can_be_shown(
+            words in proptest::collection::vec("(?s).{0,20}[\u{1b}\u{9b}\u{202e}\u{200b}\u{feff}\0\n]?.{0,9}", 8)
+        ) {
+            let mut words = words.into_iter();
+            let mut next = || words.next().unwrap_or_default();
+            let spec = Spec {
+                title: next(),
+                description: next(),
+                acceptance: vec![next()],
+                kind: Some(next()),
+                context: TicketContext {
+                    epic: Some(next()),
+                    needs: BTreeSet::from([next()]),
+                    extra: [(next(), next().into())].into(),
+                    ..TicketContext::default()
+                },
+                ..Spec::default()
+            };
+            let cleaned = spec.cleaned();
+            let shown = format!(
+                "{}{}{}", cleaned.title, cleaned.context.epic.as_deref().unwrap_or_default(),
+                cleaned.kind.as_deref().unwrap_or_default()
+            );
+            prop_assert!(!shown.contains(['\n', '\t']));
+            let all = serde_json::to_value(&cleaned).unwrap();
+            let mut again = all.clone();
+            clean_json(&mut again);
+            prop_assert_eq!(all, again);
+            prop_assert_eq!(cleaned.clone().cleaned(), cleaned);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Auth middleware: checks the host and origin of a request and authenticates its bearer token,
+//! before any body is read. It refuses foreign hosts and origins, and calls without a valid token.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde_json::json;
+
+use super::ServerState;
+use super::problem::{Problem, RefusalReason};
+use super::trace;
+use app::failure::Failure;
+use app::operations::identity::{self, AuthError, Identity};
+
+/// Characters of a request path that are recorded with a refusal.
+const PATH_CHARS_MAX: usize = 200;
+
+/// Refuses foreign hosts and origins, so that a web page in a user's browser cannot call the server
+/// (DNS rebinding, cross-site requests).
+pub async fn check_origin(
+    State(state): State<ServerState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = match origin_problem(&state, &request) {
+        None => next.run(request).await,
+        Some(problem) => problem.into(),
+    };
+    record_refusal(&state, &path, response).await
+}
+
+fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {
+    let headers = request.headers();
+    // A proxy in front may have used the first one while we would use the last.
+    if headers.get_all(header::HOST).iter().count() > 1 {
+        let why = "the request has more than one Host header";
+        return Some(Problem::new(StatusCode::BAD_REQUEST, why));
+    }
+    let host = request
+        .uri()
+        .authority()
+        .map(axum::http::uri::Authority::as_str)
+        .or_else(|| text(headers, header::HOST));
+    let is_own = |host: &&str| host_name(host).is_some_and(|name| is_own_host(state, name));
+    let Some(host) = host.filter(is_own) else {
+        let why = "this server does not answer to that host name";
+        return Some(
+            Problem::new(StatusCode::FORBIDDEN, why)
+                .hint("use its address, or start the server with --host NAME"),
+        );
+    };
+    if !headers.contains_key(header::ORIGIN) {
+        return None;
+    }
+    let origin = text(headers, header::ORIGIN).unwrap_or_default();
+    let same = origin
+        .split_once("://")
+        .is_some_and(|(_, from)| from.eq_ignore_ascii_case(host));
+    if same {
+        return None;
+    }
+    Some(Problem::new(
+        StatusCode::FORBIDDEN,
+        "pages of another origin may not call this server",
+    ))
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Returns the name in `name:port`. Returns `None` for anything else, such as `name:port.evil`,
+/// `name:port@evil` or `me@name`.
+fn host_name(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        digits && port.parse::<u16>().is_ok()
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    let is_valid = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (is_valid && !name.is_empty() && name.chars().all(plain)).then_some(name)
+}
+
+fn is_own_host(state: &ServerState, name: &str) -> bool {
+    let configured = state.hosts.iter().map(String::as_str);
+    ["localhost", "127.0.0.1", "::1"]
+        .into_iter()
+        .chain(configured)
+        .any(|host| host.eq_ignore_ascii_case(name))
+}
+
+/// Authenticates the bearer token and applies the caller's rate limit.
+pub async fn authenticate(
+    State(state): State<ServerState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match identify(&state, request.headers()).await {
+        Ok(Ok(identity)) => {
+            let name = identity.actor.agent.clone();
+            trace::authenticated(&name);
+            if !state.rates.allow(&name) {
+                return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many calls at once")
+                    .hint("wait a second")
+                    .retry_after(1)
+                    .into();
+            }
+            request.extensions_mut().insert(identity.clone());
+            let mut response = next.run(request).await;
+            // The outer middleware records refusals and needs the caller.
+            response.extensions_mut().insert(identity);
+            response
+        }
+        Ok(Err(error)) => auth_problem(error),
+        Err(failure) => Problem::from(failure).into(),
+    }
+}
+
+async fn identify(
+    state: &ServerState,
+    headers: &HeaderMap,
+) -> Result<Result<Identity, AuthError>, Failure> {
+    let bearer = text(headers, header::AUTHORIZATION)
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, secret)| secret.trim());
+    let Some(secret) = bearer else {
+        return Ok(Err(AuthError::NoToken));
+    };
+    identity::authenticate(&state.app, secret).await
+}
+
+fn auth_problem(error: AuthError) -> Response {
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, error)
+        .hint("create a token: `countersign token create --agent NAME --role ROLE`");
+    match error {
+        // Browsers and probes send no token; that is not an attempt worth recording.
+        AuthError::NoToken => problem,
+        AuthError::Unknown | AuthError::Expired | AuthError::Revoked | AuthError::RunEnded => {
+            problem.refusal()
+        }
+    }
+    .into()
+}
+
+/// Records a refusal in the event log; `note_refusal` limits how many are recorded.
+async fn record_refusal(state: &ServerState, path: &str, response: Response) -> Response {
+    if let Some(RefusalReason(why)) = response.extensions().get() {
+        let identity = response.extensions().get::<Identity>();
+        let role = identity.map(|identity| identity.actor.role.as_str());
+        let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
+        let body = json!({"path": path, "role": role, "why": why});
+        identity::note_refusal(&state.app, identity, body).await;
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_name;
+
+    #[test]
+    fn a_host_is_its_name_without_the_port() {
+        for (host, name) in [
+            ("127.0.0.1:7420", "127.0.0.1"),
+            ("[::1]:7420", "::1"),
+            ("localhost", "localhost"),
+            ("evil.example:7420", "evil.example"),
+        ] {
+            assert_eq!(host_name(host), Some(name));
+        }
+        for host in [
+            "127.0.0.1:7555.evil",
+            "127.0.0.1:7555@evil",
+            "127.0.0.1@evil",
+            "evil@127.0.0.1",
+            "127.0.0.1:7555:7555",
+            "127.0.0.1:",
+            "127.0.0.1:99999",
+            "127.0.0.1:+80",
+            "[::1]evil",
+            "[::1",
+            "localhost/evil",
+            "localhost evil",
+            "",
+            ":80",
+        ] {
+            assert_eq!(host_name(host), None, "{host}");
+        }
+    }
+}
