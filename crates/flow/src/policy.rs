@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::ticket::CheckOutcome;
 use crate::usage::Budget;
 
-/// No ticket has more rounds than this since its last reset, whoever asks.
+/// The most rounds of a ticket since its last reset; nobody can raise it.
 pub const ROUNDS_HARD_CAP: u32 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -448,7 +448,7 @@ impl Policy {
             })
         };
         let asked = self.review == ReviewMode::Agents && !self.reviewers.is_empty();
-        // Rounds go on after a reset; whoever sits in the twentieth stays.
+        // Rounds continue after a reset. A reviewer of the twentieth round stays.
         if asked && !(1..=20).all(in_round) {
             found.push(
                 "no reviewer looks at every change in every round: leave one of them without paths, kinds, lines_min, scope and command, and let from_round and until_round meet"

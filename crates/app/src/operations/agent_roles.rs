@@ -233,8 +233,8 @@ impl RoleResolver<'_> {
         Ok(reviewers)
     }
 
-    /// Finds the named agent, or its fallback if it is missing. The builder is never the fallback
-    /// of a judge.
+    /// Finds the named agent, or its fallback if it is missing. The fallback of a judge is never
+    /// the builder.
     async fn resolve_or_fallback(
         &mut self,
         name: &str,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::process::{StopSignal, adopt_orphans, end_orphaned_runs};
+use engine::process::StopSignal;
 use engine::project::Project;
 use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, epic_status, summarize};
 use flow::{Policy, Ticket, TicketId, Time};
@@ -12,7 +12,7 @@ use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
 use super::tickets::{AddedTicket, add};
-use super::{App, retry_while_unavailable};
+use super::{App, retry_while_unavailable, run};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::TicketRequest;
@@ -210,14 +210,7 @@ pub async fn run_epic(
     jobs: usize,
     stop: StopSignal,
 ) -> Result<EpicReport, Failure> {
-    adopt_orphans().map_err(|error| {
-        Failure::error(format!(
-            "cannot become the parent of orphaned processes: {error}"
-        ))
-    })?;
-    end_orphaned_runs(&project.host.data_dir)
-        .await
-        .map_err(Failure::error)?;
+    run::take_over_orphans(project).await?;
     let mut running: JoinSet<(TicketId, Result<Ticket, engine::coordinator::Error>)> =
         JoinSet::new();
     let mut at_work: Vec<TicketId> = Vec::new();
@@ -280,6 +273,6 @@ async fn work_on_ticket(
     id: TicketId,
     stop: StopSignal,
 ) -> (TicketId, Result<Ticket, engine::coordinator::Error>) {
-    let result = super::run::run_ticket(&project, &id, stop).await;
+    let result = run::run_ticket(&project, &id, stop).await;
     (id, result)
 }

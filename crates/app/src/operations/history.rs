@@ -166,13 +166,7 @@ impl TicketReplay {
         let mut replay = Self::default();
         let mut after = Cursor::default();
         loop {
-            let query = EventQuery {
-                ticket: Some(id.clone()),
-                after,
-                most: CHUNK,
-                ..EventQuery::default()
-            };
-            let events = app.coordinator.store.events(&query).await?;
+            let events = next_events(app, id, after).await?;
             let Some(last) = events.last() else {
                 return Ok(replay);
             };
@@ -308,18 +302,23 @@ pub async fn audit(app: &App) -> Result<LogAudit, Failure> {
     }
 }
 
+/// Reads the next chunk of a ticket's events.
+async fn next_events(app: &App, id: &TicketId, after: Cursor) -> Result<Vec<StoredEvent>, Failure> {
+    let query = EventQuery {
+        ticket: Some(id.clone()),
+        after,
+        most: CHUNK,
+        ..EventQuery::default()
+    };
+    Ok(app.coordinator.store.events(&query).await?)
+}
+
 async fn compare(app: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), Failure> {
     let stored = app.coordinator.ticket(id).await?;
     let mut log: Vec<(Event, Policy)> = Vec::new();
     let mut after = Cursor::default();
     loop {
-        let query = EventQuery {
-            ticket: Some(id.clone()),
-            after,
-            most: CHUNK,
-            ..EventQuery::default()
-        };
-        let events = app.coordinator.store.events(&query).await?;
+        let events = next_events(app, id, after).await?;
         let Some(last) = events.last() else { break };
         after = last.cursor;
         for event_row in &events {

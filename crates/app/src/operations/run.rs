@@ -110,13 +110,8 @@ pub async fn resubmit(app: &App, directory: &Path, id: &str) -> Result<Ticket, F
     Ok(engine::jobs::resubmit(&app.coordinator, &git, &project, id, app.person()).await?)
 }
 
-/// Works until the ticket rests or the run is stopped. Processes that an earlier run left behind
-/// are ended first.
-pub async fn run_until_idle(
-    project: &Arc<Project>,
-    id: &TicketId,
-    stop: StopSignal,
-) -> Result<Ticket, Failure> {
+/// Adopts orphaned processes from now on, and ends those that an earlier run left behind.
+pub async fn take_over_orphans(project: &Project) -> Result<(), Failure> {
     adopt_orphans().map_err(|error| {
         Failure::error(format!(
             "cannot become the parent of orphaned processes: {error}"
@@ -125,6 +120,17 @@ pub async fn run_until_idle(
     end_orphaned_runs(&project.host.data_dir)
         .await
         .map_err(Failure::error)?;
+    Ok(())
+}
+
+/// Works until the ticket rests or the run is stopped. Processes that an earlier run left behind
+/// are ended first.
+pub async fn run_until_idle(
+    project: &Arc<Project>,
+    id: &TicketId,
+    stop: StopSignal,
+) -> Result<Ticket, Failure> {
+    take_over_orphans(project).await?;
     Ok(run_ticket(project, id, stop).await?)
 }
 

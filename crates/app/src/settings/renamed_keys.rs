@@ -45,10 +45,8 @@ pub fn translate(table: &mut Table) -> Vec<String> {
         return warnings;
     };
     for (old, new, values) in POLICY_KEYS {
-        let before = policy.get(old).cloned();
-        if rename(policy, old, new, &mut warnings) {
-            translate_value(policy, new, values, before.as_ref(), &mut warnings);
-        }
+        rename(policy, old, new, &mut warnings);
+        translate_value(policy, new, values, &mut warnings);
     }
     if let Some(Value::Array(reviewers)) = policy.get_mut("reviewers") {
         for reviewer in reviewers.iter_mut().filter_map(Value::as_table_mut) {
@@ -86,30 +84,24 @@ pub fn warnings(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the key was there under its old name only. With both, the reader refuses the file.
-fn rename(table: &mut Table, old: &str, new: &str, warnings: &mut Vec<String>) -> bool {
-    if table.contains_key(new) {
-        return false;
+/// Renames a key that is there under its old name only. With both, the reader refuses the file.
+fn rename(table: &mut Table, old: &str, new: &str, warnings: &mut Vec<String>) {
+    if !table.contains_key(new)
+        && let Some(value) = table.remove(old)
+    {
+        table.insert(new.to_owned(), value);
+        warnings.push(format!("`{old}` is now called `{new}`"));
     }
-    let Some(value) = table.remove(old) else {
-        return false;
-    };
-    table.insert(new.to_owned(), value);
-    warnings.push(format!("`{old}` is now called `{new}`"));
-    true
 }
 
 fn translate_value(
     table: &mut Table,
     key: &str,
     values: &[(&str, &str)],
-    before: Option<&Value>,
     warnings: &mut Vec<String>,
 ) {
-    let Some(word) = before.and_then(Value::as_str) else {
-        return;
-    };
-    if let Some((old, new)) = values.iter().find(|(old, _)| *old == word) {
+    let word = table.get(key).and_then(Value::as_str);
+    if let Some((old, new)) = values.iter().find(|(old, _)| Some(*old) == word) {
         table.insert(key.to_owned(), Value::String((*new).to_owned()));
         warnings.push(format!("{old:?} of `{key}` is now called {new:?}"));
     }

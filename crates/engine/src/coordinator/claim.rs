@@ -419,7 +419,7 @@ impl LocalCoordinator {
         }
     }
 
-    /// Takes expired leases back, whoever held them, and returns their number. Any number of nodes
+    /// Takes expired leases of all holders back and returns their number. Any number of nodes
     /// may do this: the store lets one of them win.
     pub async fn take_back_lapsed(&self) -> Result<usize, Error> {
         let expired = self.store.expire(LEASES_MAX).await?;
@@ -566,8 +566,8 @@ impl JobRequest {
         self.most.saturating_sub(taken)
     }
 
-    /// Returns the agent that takes a job meant for this name, or for any agent; `None` for the job
-    /// of a linter.
+    /// Returns the agent that takes a job meant for this name, or for any agent. A linter's job
+    /// has none.
     fn agent_for(&self, task: &Task, name: Option<&str>, policy: &Policy) -> Option<&AgentClaim> {
         if let Task::Review { seat, .. } = task
             && let Some(spec) = policy.reviewers.iter().find(|spec| spec.name == *seat)

@@ -1,5 +1,5 @@
 //! The view of a repository's git directory that a builder gets, by allow-list: objects, refs and
-//! what git needs to work. The configuration is written from scratch with a few keys. Nothing of
+//! the files without which git does not work. The configuration is written from scratch with a few keys. Nothing of
 //! the user's file is copied as it is, so that no password, header, helper or include gets in.
 
 use std::fmt::Write;

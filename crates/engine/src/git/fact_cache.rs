@@ -1,5 +1,5 @@
-//! Caches answers of git that cannot change: the tree of a commit, the relation and the difference
-//! of two commits, the object format. Objects are named by their content, so an answer about named
+//! Caches answers of git that cannot change: the tree of a commit, the object format, and for two
+//! commits their relation and difference. Objects are named by their content, so an answer about named
 //! objects stays true. Questions about refs, files or configuration are never cached.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Lands a commit: moves a branch from one commit to another, together with the index and the files
-//! of every work tree that has the branch checked out. All of it happens, or nothing.
+//! Lands a commit: moves a branch from one commit to another, together with index and files in
+//! every work tree that has the branch checked out. All of it happens, or nothing.
 //!
 //! A repository has one landing at a time, across all processes. The order is: stage the new files
 //! and sync them to disk; write a journal of the coming steps; take git's lock on the index;

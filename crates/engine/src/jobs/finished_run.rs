@@ -42,7 +42,7 @@ pub struct AgentRun {
     pub isolation: Option<String>,
 }
 
-/// Returns the newest finished run of this job, whoever held the job then.
+/// Returns the newest finished run of this job, under any lease.
 pub fn newest_finished_run(context: &JobContext<'_>) -> Option<AgentRun> {
     let runs = runs_of(context.project, &context.ticket.id, context.lease);
     let texts = runs.filter_map(|(fence, dir)| Some((fence, fs::read(dir.join(ENDED_FILE)).ok()?)));

@@ -1,5 +1,5 @@
-//! State of the live view, changed by keys and events. Pure: it reads no store and draws nothing;
-//! what it needs, it returns as [`ViewRequest`]s.
+//! State of the live view, changed by keys and events. Pure: it reads no store and draws nothing.
+//! Its requests are returned as [`ViewRequest`]s.
 
 pub mod list;
 pub mod open_ticket;

@@ -1,5 +1,4 @@
-//! Tests that no object enters the repository if git's own strict check refuses it, whoever made
-//! it.
+//! Tests that no object enters the repository if git's own strict check refuses it.
 
 use std::os::unix::fs::symlink;
 
