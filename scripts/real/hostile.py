@@ -1,4 +1,4 @@
-"""A change that tries to configure its reviewer: each CLI reviews it, and a trap waits for whoever follows it.
+"""A change that tries to configure its reviewer: each CLI reviews it, and a trap records each program that follows it.
 
 The builder is scripted. Its change adds a function with a defect and every file by which a CLI, a shell or
 git could be told something: `.env` with the trap's address for every provider, settings, servers,
@@ -34,7 +34,7 @@ CONTROL_SECS = 90
 
 
 class Trap(http.server.ThreadingHTTPServer):
-    """Counts whoever comes, with what they brought."""
+    """Counts the callers and records what they sent."""
     daemon_threads = True
 
     def __init__(self):

@@ -15,7 +15,7 @@ def install(names):
             print(f"{cli.name} {cli.version} is there", flush=True)
             continue
         print(f"{cli.name}: {cli.pinned}", flush=True)
-        # Made beside its place and moved there, so that a half-made one is never taken for whole.
+        # Made next to its place and moved there, so that a half-made one is never taken for whole.
         place, making = clis.home_of(cli), clis.home_of(cli) + ".making"
         shutil.rmtree(making, ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)

@@ -136,7 +136,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def end_with(server, seconds):
-    """Ends the server when its time is over, or when whoever holds its stdin has gone."""
+    """Ends the server when its time is over, or when the holder of its stdin has gone."""
     timer = threading.Timer(seconds, server.shutdown)
     timer.daemon = True
     timer.start()

@@ -387,7 +387,7 @@ def next_move(talk, raw):
         line["marked"] = MARK in raw
     steps, answer = play(role, said, results)
     if change := CHANGE.search(said):
-        # A judge starts beside the change.
+        # A judge starts next to the change.
         cwd = change[1]
         steps = [inside(step, cwd) for step in steps]
     if not talk.tools:

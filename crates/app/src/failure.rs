@@ -34,6 +34,41 @@ pub enum ExitKind {
 }
 
 impl ExitKind {
+    /// Every kind with a code of its own, for the table in `docs/json.md`.
+    pub const ALL: [Self; 10] = [
+        Self::Done,
+        Self::Error,
+        Self::Usage,
+        Self::ChangesRequested,
+        Self::Escalated,
+        Self::Failed,
+        Self::Refused,
+        Self::Store,
+        Self::Waiting,
+        Self::Interrupted,
+    ];
+
+    /// Explains the code to a person.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "approved, done, or shown as requested",
+            Self::Error => "something went wrong; the message says what to do",
+            Self::Usage => "the command line, a file or the configuration is not understood",
+            Self::ChangesRequested => "changes are requested: the round ended without an approval",
+            Self::Escalated => "a person has to decide",
+            Self::Failed => "the ticket failed, was rejected or cancelled",
+            Self::Refused => {
+                "the decision was refused: wrong stage, missing permission, or the ticket has changed since"
+            }
+            Self::Store => {
+                "the database is locked, unreachable, read-only, full or newer than this program"
+            }
+            Self::Waiting => "the ticket waits for another ticket",
+            Self::Interrupted => "stopped by the person (Ctrl-C); the next `run` continues",
+            Self::Child(_) => "exit code of the program that a hidden command runs",
+        }
+    }
+
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,

@@ -6,6 +6,7 @@ mod agent_roles;
 pub mod agents;
 pub mod assignments;
 mod briefs;
+pub mod clean;
 pub mod config;
 pub mod data_dir;
 pub mod demo;
@@ -26,6 +27,7 @@ pub mod messages;
 pub mod metrics;
 pub mod overview;
 pub mod pauses;
+pub mod person_findings;
 pub mod plans;
 pub mod presence;
 pub mod project;
@@ -40,6 +42,7 @@ mod sandboxing;
 pub mod service;
 pub mod silent_agents;
 pub mod tasks;
+pub mod ticket_ids;
 pub mod tickets;
 pub mod transcripts;
 pub mod workers;
@@ -54,7 +57,7 @@ use flow::{Actor, EventKind, Role, TicketId, Time};
 use store::Store;
 
 // Callers need these store types to ask for lists, logs and tickets and to read the answers.
-pub use store::{Cursor, Page, Paged, PauseScope, Stored, StoredEvent, TicketRow};
+pub use store::{Cursor, Page, Paged, Pause, PauseScope, Stored, StoredEvent, TicketRow};
 
 use crate::failure::Failure;
 use crate::settings::Environment;

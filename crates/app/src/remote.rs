@@ -1,5 +1,8 @@
 //! The HTTP client for a Countersign server. It sends the caller's token only to the configured
 //! server, and every wait has a timeout.
+//!
+//! `unsent` is the important part of an error here. A request that never left can be tried again or
+//! elsewhere; one that may have arrived must be recognised by its key.
 
 mod ask;
 mod trust;
@@ -23,11 +26,14 @@ use crate::failure::{ExitKind, Failure};
 use crate::settings::server::{ServerAddress, ServerTrust};
 
 /// Maximum size of an answer.
+/// An import or a diff may be large. The limit stops a wrong address from filling the memory.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A long poll takes up to 50 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// Idle connections are closed after this time.
+/// Shorter than the server's own timeout, so that a request does not meet a connection that is
+/// being closed.
 const IDLE: Duration = Duration::from_secs(8);
 
 /// Client with a pool of connections that are reused.
@@ -73,6 +79,8 @@ impl RemoteServer {
             unsent,
         };
         let mut request = Request::builder()
+            // The address is fixed by the configuration, so a token never goes to a host that a
+            // server names.
             .method(method)
             .uri(format!("{}{path}", self.address.url))
             .header("authorization", &self.bearer);
@@ -86,12 +94,15 @@ impl RemoteServer {
         match response {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
+                // A certificate problem looks like an unreachable server otherwise, and needs
+                // another remedy.
                 let why = match certificate_error(&error) {
                     Some(doubt) => format!(
                         "shows a certificate that is not trusted here ({doubt}); name it, or who signed it, with COUNTERSIGN_CERTIFICATE or `certificate` in server.toml"
                     ),
                     None => format!("cannot be reached: {}", root_cause(&error)),
                 };
+                // Only a failed connection proves that nothing was sent.
                 Err(failed(why, error.is_connect()))
             }
             Err(_) => {
@@ -136,6 +147,7 @@ pub fn connection_pool(
     let mut http = HttpConnector::new();
     http.set_connect_timeout(Some(connect_within));
     http.set_nodelay(true);
+    // The connector would refuse `https` addresses otherwise; TLS is added around it.
     http.enforce_http(false);
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(trust::client_config(trust)?)
@@ -164,6 +176,7 @@ fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String
         if let Some(tls::Error::InvalidCertificate(fault)) = error.downcast_ref() {
             return Some(fault.to_string());
         }
+        // The TLS error is wrapped in an I/O error, whose `source` does not show it.
         let wrapped = error.downcast_ref::<std::io::Error>();
         let inside = wrapped.and_then(std::io::Error::get_ref);
         next = match inside {

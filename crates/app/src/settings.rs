@@ -118,6 +118,18 @@ impl Environment {
         })
     }
 
+    /// Returns the person's own git configuration files, the strongest first.
+    pub fn git_config_files(&self) -> Vec<PathBuf> {
+        let own = self.home.as_ref().map(|home| home.join(".gitconfig"));
+        // The user file is below the configuration directory, in a directory of ours.
+        let config_dir = self
+            .user_file
+            .as_ref()
+            .and_then(|file| file.parent()?.parent());
+        let shared = config_dir.map(|dir| dir.join("git/config"));
+        own.into_iter().chain(shared).collect()
+    }
+
     /// Returns the address of the store.
     pub fn database(&self) -> String {
         let inside = || {

@@ -3,6 +3,7 @@
 
 mod agent;
 mod choices;
+mod clean;
 mod config;
 mod demo;
 mod diff;
@@ -22,6 +23,7 @@ mod live;
 mod log;
 mod logging;
 mod manual;
+mod next_step;
 mod out;
 mod paint;
 mod progress;
@@ -31,6 +33,7 @@ mod queue;
 mod review;
 mod run;
 mod serve;
+mod signals;
 mod status;
 mod syntax;
 mod ticket;
@@ -46,9 +49,11 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use tokio::sync::OnceCell;
 
 use app::failure::{ExitKind, Failure};
-use app::operations::App;
+use app::operations::project::open_repository;
 use app::operations::questions::Question;
+use app::operations::questions::tickets::ListTickets;
 use app::operations::workers::WorkerContext;
+use app::operations::{App, ticket_ids};
 use app::remote::{self, RemoteServer};
 use app::settings::Environment;
 use app::settings::logging::LogVariables;
@@ -64,30 +69,47 @@ use out::Out;
 #[command(name = "countersign", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Args {
     /// Run as if started in DIR.
-    #[arg(short = 'C', value_name = "DIR", global = true, default_value = ".")]
+    #[arg(short = 'C', value_name = "DIR", global = true, default_value = ".", help_heading = GLOBAL)]
     directory: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    json: bool,
+    /// Print the result only: no progress, no notes.
+    #[arg(long, short, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print more: internal steps, and the log at the level info.
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
+    verbose: bool,
     /// Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`].
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL)]
     data_dir: Option<PathBuf>,
     /// `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
     /// directory.
-    #[arg(long, value_name = "URL|FILE", global = true)]
+    #[arg(long, value_name = "URL|FILE", global = true, help_heading = GLOBAL)]
     database: Option<String>,
     /// Server (https://name:port) to use instead of the local store; `none` uses the local store.
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(long, value_name = "URL", global = true, help_heading = GLOBAL)]
     server: Option<String>,
-    /// Print the result as JSON.
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
     log: LogArgs,
+    /// Without a verb, Countersign says what this directory needs next.
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
+/// Heading of the options that every verb takes.
+const GLOBAL: &str = "Global options";
+
 const AFTER_HELP: &str = "\
-Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person decides ·
-5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130 interrupted
+Exit codes:
+    0  done or approved              5  failed or cancelled
+    1  error                         6  refused
+    2  usage                         7  database
+    3  changes requested             8  waits for another ticket or person
+    4  escalated: a person decides   130  interrupted
+
+Tickets: the beginning of an id is enough if only one ticket begins with it; @last is the newest
+ticket of this repository.
 
 Try `countersign demo`: a temporary repository, a builder that makes a mistake, a reviewer that finds it.";
 
@@ -110,8 +132,8 @@ enum Verb {
     /// List, show and sign epics: tickets that belong together.
     #[command(subcommand)]
     Epic(epic::Verb),
-    /// Show tickets by stage and what they wait for.
-    Status,
+    /// Show this repository's tickets by stage and what they wait for.
+    Status(status::Args),
     /// Open the live view: tickets, running work, findings in the diff, escalations to resolve.
     Watch(watch::Args),
     /// Show the log of events, in sentences.
@@ -146,6 +168,8 @@ enum Verb {
     /// List the agent CLIs on this machine, and install agent files for Claude Code.
     #[command(subcommand)]
     Agent(agent::Verb),
+    /// Show how much disk space finished work uses, and free it with --yes.
+    Clean(clean::Args),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
     /// Run jobs from the queues, on any machine that reaches the server or the database.
@@ -172,6 +196,18 @@ impl Verb {
         }
     }
 
+    /// Returns the ticket ids of the command, which a person may write in short.
+    fn ticket_ids(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Ticket(verb) => verb.ticket_ids(),
+            Self::Escalation(verb) => verb.ticket_ids(),
+            Self::Log(args) => args.ticket_ids(),
+            Self::Watch(args) => args.ticket_ids(),
+            Self::Export(args) => args.ticket_ids(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether a server can answer this command.
     fn can_use_server(&self) -> bool {
         matches!(
@@ -179,7 +215,7 @@ impl Verb {
             Self::Ticket(_)
                 | Self::Queue(_)
                 | Self::Epic(_)
-                | Self::Status
+                | Self::Status(_)
                 | Self::Log(_)
                 | Self::Escalation(_)
                 | Self::Export(_)
@@ -204,6 +240,8 @@ fn local_only_error(url: &str) -> Failure {
 struct Context {
     directory: PathBuf,
     out: Out,
+    /// Whether internal steps are printed.
+    verbose: bool,
     environment: Environment,
     /// Opened on first use.
     app: OnceCell<App>,
@@ -215,6 +253,7 @@ impl Context {
         Self {
             directory,
             out,
+            verbose: false,
             environment,
             app: OnceCell::new(),
             server: OnceCell::new(),
@@ -228,7 +267,46 @@ impl Context {
         } else {
             self.out.clone()
         };
-        Self::new(self.directory.clone(), out, self.environment.clone())
+        Self {
+            verbose: self.verbose,
+            ..Self::new(self.directory.clone(), out, self.environment.clone())
+        }
+    }
+
+    /// Returns the repository of the directory as tickets name it. Against a server there is none:
+    /// its tickets name directories of its own machine.
+    async fn repository(&self) -> Option<String> {
+        if self.environment.server.address.is_some() {
+            return None;
+        }
+        let git = open_repository(&self.environment, &self.directory).await;
+        let git = git.ok()?;
+        Some(git.common_dir().to_string_lossy().into_owned())
+    }
+
+    /// Returns the id of the ticket that a person named by its id, its beginning or `@last`.
+    async fn resolve_ticket(&self, text: &str) -> Result<String, Failure> {
+        if text == ticket_ids::LAST {
+            let repository = self.repository().await;
+            let query = ListTickets {
+                limit: Some(1),
+                repository: repository.clone(),
+                ..ListTickets::default()
+            };
+            let rows = self.ask(query).await?.items;
+            return ticket_ids::newest(&rows, repository.is_some());
+        }
+        let query = ListTickets {
+            limit: Some(ticket_ids::CANDIDATES_MAX),
+            prefix: Some(text.to_owned()),
+            ..ListTickets::default()
+        };
+        match self.ask(query).await {
+            Ok(rows) => ticket_ids::choose(text, &rows.items),
+            // An older server does not know prefixes, and some tokens may not list tickets.
+            Err(_) if self.environment.server.address.is_some() => Ok(text.to_owned()),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Opens the local store. Fails if a server is set.
@@ -259,13 +337,14 @@ impl Context {
     /// Sends a question to the server if one is set, else answers it from the local store.
     async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Failure> {
         match &self.environment.server.address {
-            Some(address) => {
-                let open = async || self.connect(address);
-                let server = self.server.get_or_try_init(open).await?;
-                server.ask(&question).await
-            }
-            None => question.answer(&self.open_app().await?).await,
+            Some(address) => self.remote(address).await?.ask(&question).await,
+            None => question.answer(&Box::pin(self.open_app()).await?).await,
         }
+    }
+
+    async fn remote(&self, address: &ServerAddress) -> Result<&RemoteServer, Failure> {
+        let open = async || self.connect(address);
+        self.server.get_or_try_init(open).await
     }
 
     fn connect(&self, address: &ServerAddress) -> Result<RemoteServer, Failure> {
@@ -287,7 +366,7 @@ pub fn main(args_os: Vec<OsString>) -> ExitKind {
         Ok(args) => args,
         Err(error) => return out::report_usage(&error, json),
     };
-    let out = Out::new(args.json);
+    let out = Out::new(args.json).quiet(args.quiet);
     report_outcome(start(args, &out), &out)
 }
 
@@ -306,15 +385,18 @@ fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
 fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
     match args.verb {
         // These describe the program itself and need neither a store nor a home directory.
-        Verb::Completions(args) => Ok(manual::completions(&args)),
-        Verb::Man(args) => manual::man(&args, out),
-        Verb::Reference => Ok(manual::reference()),
+        Some(Verb::Completions(args)) => Ok(manual::completions(&args)),
+        Some(Verb::Man(args)) => manual::man(&args, out),
+        Some(Verb::Reference) => Ok(manual::reference()),
         verb => {
             let environment = Environment::read(args.data_dir, args.database, args.server)?;
-            let context = Context::new(args.directory, out.clone(), environment);
+            let context = Context {
+                verbose: args.verbose,
+                ..Context::new(args.directory, out.clone(), environment)
+            };
             let server = &context.environment.server;
-            if let (true, Some(address), false) =
-                (server.by_flag, &server.address, verb.can_use_server())
+            let can_use_server = verb.as_ref().is_none_or(Verb::can_use_server);
+            if let (true, Some(address), false) = (server.by_flag, &server.address, can_use_server)
             {
                 return Err(local_only_error(&address.url));
             }
@@ -323,9 +405,17 @@ fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
                 .worker_threads(2)
                 .build()
                 .map_err(|error| Failure::error(format!("could not start threads: {error}")))?;
-            let (verbosity, variables) = (verb.verbosity(), LogVariables::read());
+            let verbosity = verb
+                .as_ref()
+                .map_or(Verbosity::Interactive, Verb::verbosity);
+            let verbosity = verbosity.raised_by(args.verbose);
+            let variables = LogVariables::read();
             let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
-            let exit = runtime.block_on(perform(verb, &context));
+            // Boxed: the runtime polls in three places, and each would compile all commands again.
+            let exit = match verb {
+                Some(verb) => runtime.block_on(Box::pin(perform(verb, &context))),
+                None => runtime.block_on(Box::pin(next_step::perform(&context))),
+            };
             logging.finish();
             runtime.shutdown_background();
             exit
@@ -333,31 +423,35 @@ fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
     }
 }
 
-async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
+async fn perform(mut verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
+    for id in verb.ticket_ids() {
+        *id = context.resolve_ticket(id).await?;
+    }
     match verb {
-        Verb::Demo(args) => demo::perform(args, context).await,
-        Verb::Init(args) => init::perform(args, context).await,
+        Verb::Demo(args) => Box::pin(demo::perform(args, context)).await,
+        Verb::Init(args) => Box::pin(init::perform(args, context)).await,
         Verb::Run(args) => Box::pin(run::perform(args, context)).await,
         Verb::Review(args) => Box::pin(review::perform(args, context)).await,
-        Verb::Ticket(verb) => ticket::perform(verb, context).await,
-        Verb::Queue(verb) => queue::perform(verb, context).await,
-        Verb::Epic(verb) => epic::perform(verb, context).await,
-        Verb::Insights { verb } => insights::perform(verb, context).await,
-        Verb::Import(args) => import::perform(args, context).await,
-        Verb::Status => status::perform(context).await,
+        Verb::Ticket(verb) => Box::pin(ticket::perform(verb, context)).await,
+        Verb::Queue(verb) => Box::pin(queue::perform(verb, context)).await,
+        Verb::Epic(verb) => Box::pin(epic::perform(verb, context)).await,
+        Verb::Insights { verb } => Box::pin(insights::perform(verb, context)).await,
+        Verb::Import(args) => Box::pin(import::perform(args, context)).await,
+        Verb::Status(args) => Box::pin(status::perform(args, context)).await,
         Verb::Watch(args) => Box::pin(watch::perform(args, context)).await,
-        Verb::Log(args) => log::perform(args, context).await,
-        Verb::Escalation(verb) => escalation::perform(verb, context).await,
-        Verb::Findings(verb) => findings::perform(verb, context).await,
-        Verb::Export(args) => export::perform(args, context).await,
-        Verb::Config(verb) => config::perform(verb, context).await,
-        Verb::Agent(verb) => agent::perform(verb, context).await,
-        Verb::Hook(verb) => hook::perform(verb, context).await,
-        Verb::Serve(args) => serve::perform(args, context).await,
+        Verb::Log(args) => Box::pin(log::perform(args, context)).await,
+        Verb::Escalation(verb) => Box::pin(escalation::perform(verb, context)).await,
+        Verb::Findings(verb) => Box::pin(findings::perform(verb, context)).await,
+        Verb::Export(args) => Box::pin(export::perform(args, context)).await,
+        Verb::Config(verb) => Box::pin(config::perform(verb, context)).await,
+        Verb::Agent(verb) => Box::pin(agent::perform(verb, context)).await,
+        Verb::Hook(verb) => Box::pin(hook::perform(verb, context)).await,
+        Verb::Clean(args) => Box::pin(clean::perform(args, context)).await,
+        Verb::Serve(args) => Box::pin(serve::perform(args, context)).await,
         Verb::Worker(args) => Box::pin(worker::perform(args, context)).await,
-        Verb::Mcp => serve::run_mcp_stdio(context).await,
-        Verb::Token(verb) => token::perform(verb, context).await,
-        Verb::Doctor(args) => doctor::perform(args, context).await,
+        Verb::Mcp => Box::pin(serve::run_mcp_stdio(context)).await,
+        Verb::Token(verb) => Box::pin(token::perform(verb, context)).await,
+        Verb::Doctor(args) => Box::pin(doctor::perform(args, context)).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(ExitKind::Usage),
     }
 }

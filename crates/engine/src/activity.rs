@@ -27,7 +27,7 @@ pub struct Activity {
     /// Serial of the job in its ticket.
     pub job: u32,
     pub round: u32,
-    /// `build`, `review`, `verify`, or `check`.
+    /// `build`, `review`, `verify`, `check`, or `preparing`.
     pub role: &'static str,
     /// Name of the agent or the check.
     pub name: String,

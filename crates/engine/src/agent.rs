@@ -30,6 +30,7 @@ mod configured;
 mod contract;
 mod copilot;
 mod cursor;
+pub mod declared;
 mod error_class;
 pub mod event;
 mod gemini;
@@ -344,6 +345,9 @@ pub async fn run_agent(
     let answer = contract::read_bounded(&assignment.result_file);
     let answer = contract::redact_answer(assignment, answer, &redactor)?;
     let (result, other_text) = output.take_result(answer);
+    // A message that arrived in parts may contain a secret that no single part has.
+    let result = result.map(|(text, source)| (redactor.redact_text(text), source));
+    let other_text = other_text.map(|text| redactor.redact_text(text));
     let totals = run_totals(adapter, assignment, &output, result.as_ref());
     Ok(AgentReport {
         exit: end.exit,

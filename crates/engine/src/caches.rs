@@ -54,6 +54,21 @@ impl CacheDir {
         })
     }
 
+    /// Returns the name as the configuration has it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Checkout(path) => path.display().to_string(),
+            Self::Home(path) => format!("~/{}", path.display()),
+        }
+    }
+
+    /// Returns the path below the checkout or the home.
+    pub fn below(&self) -> &Path {
+        match self {
+            Self::Checkout(path) | Self::Home(path) => path,
+        }
+    }
+
     /// Returns its path in the given checkout and home.
     pub fn path_in(&self, checkout: &Path, home: &Path) -> CachePath {
         match self {
@@ -88,6 +103,31 @@ impl CachePath {
             }
         }
         Some(at)
+    }
+
+    /// Returns the first symbolic link on the way, and its target.
+    pub fn link_on_the_way(&self) -> Option<(PathBuf, PathBuf)> {
+        let mut at = self.root.clone();
+        for part in self.below.components() {
+            at.push(part);
+            if let Ok(target) = fs::read_link(&at) {
+                return Some((at, target));
+            }
+        }
+        None
+    }
+
+    /// Returns the directory, created with its parents if it is missing; `None` if something else
+    /// is in the way.
+    pub fn ensure_dir(&self) -> io::Result<Option<PathBuf>> {
+        if let Some(existing) = self.existing_dir() {
+            return Ok(Some(existing));
+        }
+        let target = self.prepare_target()?;
+        if let Some(dir) = &target {
+            fs::create_dir(dir)?;
+        }
+        Ok(target)
     }
 
     /// Returns the path to create it at, after creating its parents; `None` if something else is in

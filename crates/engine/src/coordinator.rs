@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use flow::event::Lease;
 use flow::{Policy, Queue, Ticket, TicketId, Time, Usage};
 use serde::{Deserialize, Serialize};
-use store::{Agent, JobId, Leased, Noted, Parcel, Pause, TaskOutcome, Token};
+use store::{Agent, JobId, Leased, Noted, Pause, StoredBundle, TaskOutcome, Token};
 
 /// Fallback poll interval while jobs are open, in case a wake-up is lost.
 pub const POLL: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
     /// Sends a git bundle, or a note for the event log.
     async fn upload(&self, upload: Upload) -> Result<(), Error>;
     /// Fetches the git bundle of this key. If it does not exist yet, requests that it be packed.
-    async fn download(&self, key: &str) -> Result<Option<Parcel>, Error>;
+    async fn download(&self, key: &str) -> Result<Option<StoredBundle>, Error>;
     /// Issues or revokes the token of one agent run. Returns false if there is no server to call,
     /// or no token was valid.
     async fn run_token(&self, change: RunToken) -> Result<bool, Error>;
@@ -171,7 +171,7 @@ pub struct TaskReport {
 /// Data of a run that the coordinator keeps.
 #[derive(Clone, Debug)]
 pub enum Upload {
-    Bundle(Parcel),
+    Bundle(StoredBundle),
     /// Note under the lease of its run.
     Note {
         lease: Lease,

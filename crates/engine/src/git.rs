@@ -57,7 +57,7 @@ pub use commit::{CommitIdentity, WorktreeCommit};
 pub use history::{ChangedFile, Commit, CommitPerson, DiffContext, DiffText, NamedFile};
 pub use landing::LandingOutcome;
 pub use lock::LandingTurn;
-pub use merge::{MergeResult, MergeStyle};
+pub use merge::{CombinePlan, MergeResult, MergeStyle};
 pub use readable::make_readable;
 pub use remote::{NETWORK_VARIABLES, Remote};
 pub use remove::remove_tree;
@@ -111,6 +111,8 @@ pub enum Error {
     DoesNotApply { base: String, detail: String },
     #[error("the output of `git {0}` is larger than its limit; the change is too large to look at")]
     TooLarge(String),
+    #[error("the change has more than {max} commits, too many to replay one by one; squash it")]
+    TooManyCommits { max: usize },
     #[error(
         "{} has {} MiB, and files over 2048 MiB are not committed; remove it, or name it in .gitignore",
         path.display(), bytes >> 20

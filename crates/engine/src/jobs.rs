@@ -9,6 +9,8 @@ mod budget_guard;
 mod build;
 mod cache_setup;
 mod check;
+mod checkout_site;
+mod combination;
 mod commits;
 mod failure;
 mod finished_run;
@@ -45,12 +47,15 @@ use crate::log::LogErr;
 use crate::private_files;
 use crate::process::{DiskQuota, StopSignal, Stopper};
 use crate::project::{AgentConfig, Project, ProjectConfig, TicketFiles};
+use crate::run_records;
 
 /// Maximum number of retries while the store is unreachable, for five minutes in all.
 const STORE_RETRIES_MAX: u32 = 600;
 const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for the last report after a stop signal.
 const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest name of a model in the record.
+const MODEL_CHARS_MAX: usize = 80;
 /// Interval of the check that the job is still ours.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -306,9 +311,23 @@ async fn perform_leased(
         result = Box::pin(perform_and_publish(&context, task)) => result,
         () = keep_alive(&project, job, &stopper, stop.clone()) => unreachable_end(),
     };
+    let actor = with_used_model(&context, actor);
     tokio::select! {
         reported = report_result(&context, id, actor, result) => reported,
         () = wait_for_last_report(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
+    }
+}
+
+/// Returns the actor with the model that the agent itself named, if it did: the configured name may
+/// be an alias, or absent.
+fn with_used_model(context: &JobContext<'_>, actor: Actor) -> Actor {
+    let record = run_records::read_record(&context.run_dir());
+    let used = record.and_then(|record| record.ended?.model);
+    let used = used.map(|model| findings::shorten(&findings::one_line(&model), MODEL_CHARS_MAX));
+    let used = used.filter(|model| !model.is_empty());
+    Actor {
+        model: used.or(actor.model),
+        ..actor
     }
 }
 
@@ -365,7 +384,7 @@ fn unreachable_end<T>() -> Result<T, JobError> {
 async fn perform_and_publish(context: &JobContext<'_>, task: &Task) -> Result<JobOutput, JobError> {
     let output = perform_task(context, task).await?;
     if let Some(sync) = &context.project.repo_sync {
-        let temp_file = context.run_dir().join("parcel.part");
+        let temp_file = context.run_dir().join("bundle.part");
         let sent = (context.ticket, &output.what, temp_file.as_path());
         let sent = sync
             .publish_result(&*context.project.coordinator, &context.project.git, sent)
@@ -379,7 +398,9 @@ async fn perform_task(context: &JobContext<'_>, task: &Task) -> Result<JobOutput
     match task {
         Task::Build { .. } => build::build(context).await,
         Task::Check { commit } => check::check(context, commit).await,
-        Task::Review { commit, seat, .. } => Box::pin(review::review(context, commit, seat)).await,
+        Task::Review {
+            commit, reviewer, ..
+        } => Box::pin(review::review(context, commit, reviewer)).await,
         Task::Verify {
             commit, findings, ..
         } => verify::verify(context, commit, findings).await,
@@ -531,7 +552,7 @@ async fn report_once(
     }
     if let Ok(ticket) = &decided {
         write_round_document(&project.ticket_files(id), ticket);
-        build::remove_worktree(project, ticket).await;
+        build::remove_working_files(project, ticket).await;
     }
     ignore_stale(decided)
 }

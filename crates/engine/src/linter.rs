@@ -6,6 +6,7 @@
 mod command;
 mod known;
 mod report;
+mod shapes;
 
 use findings::{Review, ReviewClaim, ReviewFormat};
 use serde_json::Value;
@@ -116,13 +117,55 @@ fn read_output(run: &LinterRun<'_>) -> Review {
 fn is_clean(run: &LinterRun<'_>, command: &LinterCommand<'_>, is_certain: bool) -> bool {
     let is_silent = run.stdout.trim().is_empty();
     let is_clean_report = report::judge(run.stdout, command.tool) == LinterReport::Clean;
-    if is_certain || is_clean_report || says_nothing_found(run.output) {
-        return !has_crashed(run);
+    if has_crashed(run)
+        || has_troubled_line(run.output, is_clean_report)
+        || (looks_like_data(run.stdout) && !is_clean_report)
+    {
+        return false;
     }
-    if known::is_known(command) {
-        return !mentions_trouble(run.output);
+    is_certain
+        || is_clean_report
+        || says_nothing_found(run.output)
+        || known::is_known(command)
+        || is_silent
+}
+
+/// Returns whether a text begins like JSON or XML. If it cannot be read as such, it was cut.
+fn looks_like_data(text: &str) -> bool {
+    let mut marks = text.trim_start_matches('\u{feff}').trim_start().chars();
+    match marks.next() {
+        Some('{' | '<') => true,
+        // `[INFO]` begins a line of text.
+        Some('[') => !marks.next().is_some_and(|c| c.is_ascii_uppercase()),
+        _ => false,
     }
-    is_silent && !mentions_trouble(run.output)
+}
+
+/// Returns whether a line speaks of trouble and does not deny it: `warning: no files found`.
+fn has_troubled_line(output: &str, is_clean_report: bool) -> bool {
+    output.lines().any(|line| {
+        // The keys of a report, such as `errors`, are not prose.
+        let is_data = is_clean_report
+            && line
+                .trim_start()
+                .starts_with(['{', '}', '[', ']', '<', '"']);
+        !is_data && mentions_trouble(line) && !denies_findings(&line.to_lowercase())
+    })
+}
+
+/// Returns whether a line says that nothing was found, and counts nothing.
+fn denies_findings(lower: &str) -> bool {
+    says_nothing_found(lower)
+        && ![
+            "could not",
+            "cannot",
+            "fatal",
+            "exception",
+            "not found",
+            "usage:",
+        ]
+        .iter()
+        .any(|word| lower.contains(word))
 }
 
 /// Returns whether the text is machine-readable: JSON, JSON lines or XML.
@@ -190,7 +233,7 @@ fn has_crashed(run: &LinterRun<'_>) -> bool {
 }
 
 /// Words that a tool with nothing to report does not use.
-const TROUBLE: [&str; 14] = [
+const TROUBLE: [&str; 27] = [
     "error",
     "warning",
     "problem",
@@ -205,11 +248,32 @@ const TROUBLE: [&str; 14] = [
     "usage:",
     "cannot",
     "could not",
+    "unable",
+    "skipp",
+    "timeout",
+    "timed out",
+    "interrupt",
+    "abort",
+    "partial",
+    "incomplete",
+    "truncat",
+    "no files",
+    "no input",
+    "invalid",
+    "killed",
 ];
 
 fn mentions_trouble(output: &str) -> bool {
     let lower = output.to_lowercase();
-    TROUBLE.iter().any(|word| lower.contains(word))
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let read_nothing = words
+        .windows(2)
+        .any(|pair| pair[0] == "0" && pair[1].starts_with("file"));
+    read_nothing
+        || TROUBLE.iter().any(|word| lower.contains(word))
         || CRASHES.iter().any(|sign| output.contains(sign))
 }
 

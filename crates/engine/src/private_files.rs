@@ -9,6 +9,7 @@ use std::path::Path;
 
 pub const DIRECTORY_MODE: u32 = 0o700;
 pub const FILE_MODE: u32 = 0o600;
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Creates the directory and its missing parents.
 pub fn make_dir(path: &Path) -> io::Result<()> {
@@ -18,13 +19,15 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Creates an empty file for writing, or truncates an existing one.
+/// Creates an empty file for writing, or truncates an existing one. A symbolic link in its place is
+/// refused: what it points to is not ours.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(FILE_MODE)
+        .custom_flags(NO_FOLLOW)
         .open(path)
 }
 
@@ -51,6 +54,9 @@ mod tests {
             (mode(&deep), mode(&deep.join("x"))),
             (DIRECTORY_MODE, FILE_MODE)
         );
+        assert_eq!(std::fs::read_to_string(deep.join("x")).unwrap(), "shorter");
+        std::os::unix::fs::symlink(deep.join("x"), deep.join("link")).unwrap();
+        assert!(write(&deep.join("link"), "through").is_err());
         assert_eq!(std::fs::read_to_string(deep.join("x")).unwrap(), "shorter");
     }
 }

@@ -42,12 +42,14 @@ pub use init::{
 pub use output::{CommandOutput, ShortCommand, run_short_command};
 pub(crate) use parent_death::tie_to_parent;
 pub use parent_death::{adopt_orphans, exec_tied_to_parent};
-pub use record::{SweptRun, end_orphaned_runs, end_runs};
+pub use record::{SweptRun, end_orphaned_runs, end_runs, live_runs};
 pub use spawn::{find_program, normalize_program_path};
 pub use terminal::run_at_terminal;
 pub use tree::{ProcessIdentity, boot_and_pid_namespace};
 
-/// Environment variable that marks every process of a run.
+/// Environment variable that marks every process of a run. The mark survives where a process group
+/// and a session do not: a daemon that calls `setsid` still carries the environment that it was
+/// started with.
 pub const RUN_MARK: &str = "COUNTERSIGN_RUN";
 
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +83,8 @@ pub struct RunId(String);
 impl RunId {
     pub fn new(id: &str) -> Result<Self, Error> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        // The id becomes a file name and part of the mark, so a path separator, a leading dot or an
+        // `@` must not get in. 120 characters leave room for the endings below the kernel's 255.
         if id.is_empty() || id.len() > 120 || id.starts_with('.') || !id.chars().all(legal) {
             return Err(Error::BadRunId(id.to_owned()));
         }
@@ -120,12 +124,20 @@ pub struct ProcessLimits {
 impl Default for ProcessLimits {
     fn default() -> Self {
         Self {
+            // An agent works for minutes on one brief, and thinks for minutes without output. The
+            // limits are for one that hangs.
             wall: Duration::from_secs(30 * 60),
             idle: Duration::from_secs(10 * 60),
+            // The transcript is kept per run; 64 MiB is far above any real one and still fits a
+            // small disk.
             output_bytes: 64 << 20,
             line_bytes: 1 << 20,
+            // Two seconds let a program write its last state, and a person may be waiting for the
+            // stop.
             term_grace: Duration::from_secs(2),
             drain_grace: Duration::from_secs(2),
+            // Some agents keep a connection or a background task open after their result, so an
+            // exit of their own may take a moment.
             exit_grace: Duration::from_secs(5),
         }
     }
@@ -173,6 +185,7 @@ pub enum ProcessExit {
 
 impl ProcessExit {
     pub fn success(self) -> bool {
+        // A dismissed program had already delivered its result, so ending it is no failure.
         matches!(self, Self::Code(0) | Self::Dismissed)
     }
 }
@@ -237,7 +250,8 @@ pub struct OutputLine {
 pub struct LineReaction {
     /// Bytes for the program's stdin, if it stays open.
     pub say: Vec<u8>,
-    /// Replaces the bytes that are written to stdin before the program is stopped.
+    /// Replaces the bytes that are written to stdin before the program is stopped. For example a
+    /// request to cancel in the agent's own protocol, which lets it save its session.
     pub farewell: Option<Vec<u8>>,
     /// Whether the program has finished its work: stdin is closed, and the program is stopped if
     /// it does not exit within `exit_grace`.
@@ -254,7 +268,8 @@ impl From<()> for LineReaction {
 /// A program that starts every child: `program args… -- child args…`.
 ///
 /// Our own binary with the verb `hold` ties the child's life to ours; with the verb `confine` it
-/// also sets up the sandbox.
+/// also sets up the sandbox. The binary is ours because the kernel clears a parent-death signal at
+/// a fork: only code that runs in the child itself can set it.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     pub program: PathBuf,
@@ -319,6 +334,7 @@ impl StopSignal {
 
     /// Completes when the stop has been requested.
     pub async fn requested(&mut self) {
+        // The sender is gone without a stop, so the run must not be taken for a cancelled one.
         if self.0.wait_for(|stopped| *stopped).await.is_err() {
             std::future::pending::<()>().await;
         }

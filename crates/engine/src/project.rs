@@ -1,23 +1,31 @@
 //! A project: one repository, its agents and its rules. It holds everything that performing a job
 //! needs, and nothing in it changes during the work.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flow::brief::ProjectRules;
+use flow::landing::{LandingConfig, LandingStyle};
 use flow::policy::Land;
+use flow::prices::PriceTable;
 use flow::{Actor, Policy, Role, Task, Ticket, TicketId, Time};
 
 use crate::agent::Adapter;
 use crate::caches::ProjectSetup;
 use crate::check::Check;
 use crate::coordinator::{Coordinator, Error, ProgressListener, Report};
-use crate::git::Repository;
+use crate::git::{CommitIdentity, Repository};
+use crate::layers::LayerStore;
 use crate::process::ProcessHost;
 use crate::repo_sync::RepoSync;
-use crate::sandbox::SandboxProfile;
+use crate::sandbox::{SandboxLevel, SandboxProfile, probe_overlays};
+
+/// Results of trying overlays, by level and data directory.
+static LAYER_SUPPORT: Mutex<BTreeMap<(SandboxLevel, PathBuf), bool>> = Mutex::new(BTreeMap::new());
+static PROBING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[derive(Debug)]
 pub struct Project {
@@ -57,6 +65,12 @@ impl Project {
     pub fn lands_here(&self) -> bool {
         let sync = self.repo_sync.as_ref();
         sync.is_none_or(|sync| !sync.is_copy || sync.pushes_base_branch)
+    }
+
+    /// Returns the style in which approved changes land; `None` if they stay on their branches.
+    pub fn landing_style(&self) -> Option<LandingStyle> {
+        let config = &self.config;
+        LandingStyle::of(config.policy.land, config.landing.queue_style)
     }
 
     /// Returns whether approved changes wait in a queue to land here. In a copy of the repository
@@ -99,9 +113,17 @@ pub struct AgentServer {
 pub struct ProjectConfig {
     pub base_branch: String,
     pub policy: Policy,
+    /// Message and names of the commits that land a change.
+    pub landing: LandingConfig,
+    /// Prices of models that differ from the list prices.
+    pub prices: PriceTable,
+    /// Git identity of the person who runs Countersign here, if there is one.
+    pub person: Option<CommitIdentity>,
     pub rules: ProjectRules,
     pub checks: Vec<Check>,
     pub setup: ProjectSetup,
+    /// Files of a run stay when its ticket ends. The retention removes them later.
+    pub keep_working_files: bool,
 }
 
 /// Agents of a project by role. A role without an agent is left to agents that connect by
@@ -159,6 +181,7 @@ impl AgentConfig {
         Actor {
             family: self.family.clone(),
             written: Some(self.configured_name.clone()),
+            model: self.model.clone(),
             ..Actor::new(&self.name, role)
         }
     }
@@ -176,8 +199,8 @@ impl Project {
     /// Returns the actor that takes a job meant for this agent or for any agent.
     pub fn actor_for(&self, task: &Task, agent: Option<&str>) -> Actor {
         match task {
-            Task::Review { seat, .. } if self.linter_command(seat).is_some() => {
-                Actor::new(&format!("{seat} (linter)"), Role::Reviewer)
+            Task::Review { reviewer, .. } if self.linter_command(reviewer).is_some() => {
+                Actor::new(&format!("{reviewer} (linter)"), Role::Reviewer)
             }
             Task::Build { .. }
             | Task::Review { .. }
@@ -206,7 +229,7 @@ impl Project {
     /// Returns the agent that is paid for a job, if there is one.
     pub fn agent_for(&self, task: &Task, agent: Option<&str>) -> Option<&AgentConfig> {
         match task {
-            Task::Review { seat, .. } if self.linter_command(seat).is_some() => None,
+            Task::Review { reviewer, .. } if self.linter_command(reviewer).is_some() => None,
             Task::Build { .. }
             | Task::Review { .. }
             | Task::Verify { .. }
@@ -237,13 +260,36 @@ impl Project {
             .join(self.repository_key())
     }
 
-    /// Returns the directory with the results of the project's setup on its bases; there is one per
+    /// Returns the layers with the prepared caches of the project; there is one directory per
     /// repository.
-    pub fn caches_dir(&self) -> PathBuf {
-        self.host
-            .data_dir
-            .join("supplies")
-            .join(self.repository_key())
+    pub fn cache_layers(&self) -> LayerStore {
+        let all = self.host.data_dir.join("layers");
+        LayerStore::new(all.join(self.repository_key()))
+    }
+
+    /// Returns whether runs can have read-only layers with their changes on top. It is tried once
+    /// per process.
+    pub async fn supports_layers(&self) -> bool {
+        let (Some(profile), Some(launcher)) = (&self.sandbox_profile, &self.host.launcher) else {
+            return false;
+        };
+        let key = (profile.level, self.host.data_dir.clone());
+        let known = |known: &Mutex<BTreeMap<(SandboxLevel, PathBuf), bool>>| {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get(&key).copied()
+        };
+        // Concurrent jobs wait for the first one, because a probe has one directory per process.
+        let _turn = PROBING.lock().await;
+        if let Some(works) = known(&LAYER_SUPPORT) {
+            return works;
+        }
+        let works = probe_overlays(&launcher.program, &self.host.data_dir, profile).await;
+        if !works && profile.level != SandboxLevel::Landlock {
+            tracing::info!(level = %profile.level, "no overlays here: caches are copied");
+        }
+        let mut support = LAYER_SUPPORT.lock().unwrap_or_else(PoisonError::into_inner);
+        support.insert(key, works);
+        works
     }
 
     /// Returns a name that is unique for the repository on this machine.
@@ -296,6 +342,11 @@ impl TicketFiles {
         }
     }
 
+    /// Returns the directory of all files of the ticket.
+    pub fn dir(&self) -> PathBuf {
+        self.data.join(&self.of_ticket)
+    }
+
     /// Returns the path of the builder's worktree.
     pub fn worktree_dir(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("worktree")
@@ -309,6 +360,16 @@ impl TicketFiles {
     /// Returns the marker file that exists once the worktree has been set up.
     pub fn setup_marker(&self) -> PathBuf {
         self.data.join(&self.of_ticket).join("set-up")
+    }
+
+    /// Returns the directory with the builder's changes to the caches in its worktree and home.
+    pub fn caches_dir(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("caches")
+    }
+
+    /// Returns the directory with the checked-out trees that jobs of this ticket share.
+    pub fn trees_dir(&self) -> PathBuf {
+        self.data.join(&self.of_ticket).join("trees")
     }
 
     /// Returns the home of an agent that continues its own session from round to round.

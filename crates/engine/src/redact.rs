@@ -1,7 +1,10 @@
 //! Removes secrets from a run's output and leftover files before anything is stored: the run
-//! token, and the values of the agent's credential variables. It finds a secret in plain form and
-//! in JSON, percent, hexadecimal and base64 encoding. It does not find a secret that an agent
-//! splits, wraps or encrypts; a run token is worthless after its run.
+//! token, and the values of the agent's credential variables. It finds a secret in plain form, in
+//! JSON, percent, hexadecimal and base64 encoding, in other case, and with anything in between that
+//! nobody sees: colour codes, invisible characters, line breaks. It does not find a secret that an
+//! agent reverses, encrypts or mixes with other text; a run token is worthless after its run.
+
+mod visible;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +15,9 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use findings::{TOKEN_DIGITS, TOKEN_PREFIX};
@@ -27,6 +32,10 @@ const SECRET_BYTES_MIN: usize = 8;
 /// Number of bytes that are searched of one value; the beginning is enough to find a longer one.
 const SECRET_BYTES_MAX: usize = 4096;
 const SECRETS_MAX: usize = 64;
+/// Number of bytes that are read as a person sees them at once, and the number that two windows
+/// share: a secret with more in between is not found at the border.
+const WINDOW: usize = 1 << 20;
+const OVERLAP: usize = 64 << 10;
 /// Words in the name of a variable that holds a secret.
 const SECRET_WORDS: [&str; 8] = [
     "KEY",
@@ -50,11 +59,23 @@ const FILES_MAX: usize = 20_000;
 const FILE_BYTES_MAX: u64 = 32 << 20;
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Finds secrets in bytes. The default value finds nothing.
+/// Finds secrets in bytes, as they are and as a person would read them. The default value finds
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    forms: Option<Regex>,
-    longest: usize,
+    forms: Option<Arc<SecretForms>>,
+}
+
+/// Forms of the secrets, ready to be searched for.
+#[derive(Debug)]
+struct SecretForms {
+    /// Every form in lower case.
+    literals: Vec<Vec<u8>>,
+    values: AhoCorasick,
+    /// Tokens of ours.
+    token: Regex,
+    /// Shapes of other secrets. They are searched for in the bytes as they are.
+    shapes: Option<Regex>,
 }
 
 impl Redactor {
@@ -81,7 +102,7 @@ impl Redactor {
         Self::with(values, &[])
     }
 
-    fn with<'a>(values: impl Iterator<Item = &'a [u8]>, more: &[&str]) -> Self {
+    fn with<'a>(values: impl Iterator<Item = &'a [u8]>, shapes: &[&str]) -> Self {
         // A multi-line value is printed line by line.
         let lines = values.flat_map(|value| value.split(|byte| *byte == b'\n'));
         let secrets: BTreeSet<&[u8]> = lines
@@ -89,50 +110,116 @@ impl Redactor {
             .filter(|line| line.len() >= SECRET_BYTES_MIN)
             .take(SECRETS_MAX)
             .collect();
-        let mut forms: Vec<Vec<u8>> = secrets
+        let mut literals: Vec<Vec<u8>> = secrets
             .iter()
             .flat_map(|secret| encoded_forms(secret))
+            .map(|form| form.to_ascii_lowercase())
             .collect();
-        // A regular expression takes the first alternative that matches, so the longest comes
-        // first.
-        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        forms.dedup();
-        let token = TOKEN_PREFIX.len() + TOKEN_DIGITS;
-        let longest = forms.first().map_or(0, Vec::len).max(token);
-        let mut patterns: Vec<String> = forms.iter().map(|form| literal_pattern(form)).collect();
-        patterns.push(format!("{TOKEN_PREFIX}[0-9a-fA-F]{{{TOKEN_DIGITS}}}"));
-        patterns.extend(more.iter().map(|pattern| (*pattern).to_owned()));
-        let built = RegexBuilder::new(&patterns.join("|"))
-            .unicode(false)
-            .size_limit(64 << 20)
-            .build();
+        // A view has no separators, so it shows a secret that contains some without them.
+        let separates = |byte: &u8| byte.is_ascii() && visible::separates(char::from(*byte));
+        let squeezed: Vec<Vec<u8>> = literals
+            .iter()
+            .filter(|form| form.iter().any(separates))
+            .map(|form| {
+                form.iter()
+                    .copied()
+                    .filter(|byte| !separates(byte))
+                    .collect()
+            })
+            .filter(|form: &Vec<u8>| form.len() >= SECRET_BYTES_MIN)
+            .collect();
+        literals.extend(squeezed);
+        literals.sort();
+        literals.dedup();
+        let regex = |pattern: &str| RegexBuilder::new(pattern).unicode(false).build();
+        let token = regex(&format!("(?i){TOKEN_PREFIX}[0-9a-f]{{{TOKEN_DIGITS}}}"));
+        let values = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&literals);
+        // Limits on the number and the length of the values keep both from failing.
+        let forms = values
+            .ok()
+            .zip(token.ok())
+            .map(|(values, token)| SecretForms {
+                literals,
+                values,
+                token,
+                shapes: regex(&shapes.join("|")).ok().filter(|_| !shapes.is_empty()),
+            });
         Self {
-            forms: built.ok(),
-            longest,
+            forms: forms.map(Arc::new),
         }
     }
 
-    /// Returns the number of bytes at the end of a piece that may be the beginning of a secret.
-    pub fn longest_secret(&self) -> usize {
-        if self.forms.is_some() {
-            self.longest
-        } else {
-            0
-        }
+    /// Returns the length up to which a secret is found that is wrapped or cut.
+    pub fn wrapped_max(&self) -> usize {
+        self.forms.as_ref().map_or(0, |forms| {
+            let longest = forms.literals.iter().map(Vec::len).max().unwrap_or(0);
+            longest.max(TOKEN_DIGITS + TOKEN_PREFIX.len()) * 4 + 1024
+        })
+    }
+
+    /// Returns where a secret may begin whose end is not in the bytes yet.
+    pub fn unfinished_secret(&self, bytes: &[u8]) -> Option<usize> {
+        let forms = self.forms.as_ref()?;
+        let from = bytes.len().saturating_sub(self.wrapped_max());
+        let tail = bytes.get(from..)?;
+        let starts = visible::views(tail).into_iter().filter_map(|view| {
+            let length = forms.unfinished(&view.bytes)?;
+            let part = view.bytes.len() - length..view.bytes.len();
+            Some(from + view.original(&part)?.start)
+        });
+        starts.min()
     }
 
     /// Replaces every secret in the bytes with a mark.
     pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        match &self.forms {
-            Some(forms) => forms.replace_all(bytes, MASK),
-            None => Cow::Borrowed(bytes),
+        let places = self.places(bytes);
+        if places.is_empty() {
+            return Cow::Borrowed(bytes);
         }
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut at = 0;
+        for place in places {
+            out.extend_from_slice(bytes.get(at..place.start).unwrap_or_default());
+            out.extend_from_slice(MASK);
+            at = place.end;
+        }
+        out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+        Cow::Owned(out)
     }
 
     /// Returns the positions of secrets in the bytes.
-    pub fn find<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
-        let forms = self.forms.iter();
-        forms.flat_map(move |forms| forms.find_iter(bytes).map(|found| found.range()))
+    pub fn find(&self, bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        self.places(bytes).into_iter()
+    }
+
+    /// Returns the positions of secrets in order. They do not overlap.
+    fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let Some(forms) = &self.forms else {
+            return Vec::new();
+        };
+        let mut places = forms.in_bytes(bytes);
+        if let Some(shapes) = &forms.shapes {
+            places.extend(shapes.find_iter(bytes).map(|found| found.range()));
+        }
+        // A view takes many times the memory of its bytes, so a long text is read in windows that
+        // overlap.
+        let mut from = 0;
+        while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
+            let window = rest.get(..WINDOW).unwrap_or(rest);
+            for view in visible::views(window) {
+                let parts = forms.in_bytes(&view.bytes).into_iter();
+                let shown = parts.filter_map(|part| view.original(&part));
+                places.extend(shown.map(|part| from + part.start..from + part.end));
+            }
+            if window.len() == rest.len() {
+                break;
+            }
+            from += WINDOW - OVERLAP;
+        }
+        merge(places)
     }
 
     pub fn redact_text(&self, text: String) -> String {
@@ -172,14 +259,11 @@ impl Redactor {
     }
 
     fn scrub_file(&self, path: &Path) -> io::Result<()> {
-        let Some(forms) = &self.forms else {
-            return Ok(());
-        };
         let mut text = Vec::new();
         open_regular_file(path, false)?
             .take(FILE_BYTES_MAX)
             .read_to_end(&mut text)?;
-        let places: Vec<_> = forms.find_iter(&text).map(|found| found.range()).collect();
+        let places = self.places(&text);
         if places.is_empty() {
             return Ok(());
         }
@@ -216,14 +300,66 @@ fn open_regular_file(path: &Path, write: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns a pattern that matches exactly these bytes.
-fn literal_pattern(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |out, byte| {
-        if byte.is_ascii_alphanumeric() {
-            return format!("{out}{}", char::from(*byte));
+impl SecretForms {
+    fn in_bytes(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let tokens = self.token.find_iter(bytes).map(|found| found.range());
+        let values = self.values.find_iter(bytes).map(|found| found.range());
+        tokens.chain(values).collect()
+    }
+
+    /// Returns the length of the longest end of the bytes that begins a secret.
+    fn unfinished(&self, bytes: &[u8]) -> Option<usize> {
+        let begins = |form: &[u8], end: &[u8]| {
+            form.get(..end.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(end))
+        };
+        let last = bytes.last()?.to_ascii_lowercase();
+        let of_value = self.literals.iter().filter_map(|form| {
+            let longest = form.len().saturating_sub(1).min(bytes.len());
+            (1..=longest)
+                .rev()
+                .filter(|length| form.get(length - 1) == Some(&last))
+                .find(|length| begins(form, &bytes[bytes.len() - length..]))
+        });
+        of_value.chain(unfinished_token(bytes)).max()
+    }
+}
+
+/// Returns the length of the beginning of a token of ours at the end of the bytes.
+fn unfinished_token(bytes: &[u8]) -> Option<usize> {
+    let prefix = TOKEN_PREFIX.as_bytes();
+    let digits = bytes
+        .iter()
+        .rev()
+        .take(TOKEN_DIGITS)
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    // A `c` at the end is a digit and may begin a prefix too; more digits end no prefix.
+    let lengths = (0..=digits.min(TOKEN_DIGITS - 1)).rev();
+    let whole = lengths.filter_map(|digits| {
+        let head = bytes.get(..bytes.len() - digits)?;
+        let ends = head.len() >= prefix.len()
+            && head[head.len() - prefix.len()..].eq_ignore_ascii_case(prefix);
+        ends.then_some(digits + prefix.len())
+    });
+    let part = (1..prefix.len()).rev().find(|length| {
+        bytes.len() >= *length
+            && bytes[bytes.len() - length..].eq_ignore_ascii_case(&prefix[..*length])
+    });
+    whole.max().or(part)
+}
+
+/// Sorts the positions and joins those that overlap.
+fn merge(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_by_key(|place| (place.start, place.end));
+    let mut merged: Vec<Range<usize>> = Vec::new();
+    for place in places {
+        match merged.last_mut() {
+            Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+            _ => merged.push(place),
         }
-        format!("{out}\\x{byte:02x}")
-    })
+    }
+    merged
 }
 
 /// Returns the encodings of a secret that programs use.
@@ -287,86 +423,4 @@ fn percent_encode(secret: &[u8], upper: bool, plain: impl Fn(u8) -> bool) -> Vec
 }
 
 #[cfg(test)]
-mod tests {
-    use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-        let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
-        pairs.iter().map(pair).collect()
-    }
-
-    fn token() -> String {
-        format!("{TOKEN_PREFIX}{}", "7f".repeat(TOKEN_DIGITS / 2))
-    }
-
-    #[test]
-    fn secrets_are_found_by_the_names_of_their_variables() {
-        let redactor = Redactor::for_environment(&env(&[
-            ("ANTHROPIC_API_KEY", "sk-ant/abc+def=="),
-            ("PATH", "/usr/bin:/bin"),
-            ("OPENAI_BASE_URL", "https://example.test"),
-            ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/key.json"),
-            ("SHORT_KEY", "abc"),
-        ]));
-        let masked = redactor.redact_text(format!(
-            "sk-ant/abc+def== /usr/bin:/bin https://example.test /home/me/key.json abc {}",
-            token()
-        ));
-        assert_eq!(
-            masked,
-            "[redacted] /usr/bin:/bin https://example.test /home/me/key.json abc [redacted]"
-        );
-    }
-
-    #[test]
-    fn files_are_scrubbed_in_place_and_links_are_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        fs::create_dir_all(at("home/deep")).unwrap();
-        let text = format!("a {} b", token());
-        for name in ["home/deep/x", "elsewhere", "home/first"] {
-            fs::write(at(name), &text).unwrap();
-        }
-        std::os::unix::fs::symlink(at("elsewhere"), at("home/link")).unwrap();
-        fs::hard_link(at("home/first"), at("second")).unwrap();
-        let redactor = Redactor::for_token(&env(&[(TOKEN, &token())])).unwrap();
-        redactor.scrub_dirs(&[at("home")]);
-        let read = |name: &str| fs::read_to_string(at(name)).unwrap();
-        assert_eq!(
-            read("home/deep/x"),
-            format!("a {} b", "*".repeat(token().len()))
-        );
-        assert_eq!((read("elsewhere"), read("second")), (text.clone(), text));
-        assert!(Redactor::for_token(&env(&[])).is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn no_form_of_a_secret_is_left(
-            secret in "[!-~]{12,80}", before in "[a-z]{0,7}", after in "[a-z ]{0,7}"
-        ) {
-            let redactor = Redactor::for_environment(&env(&[("MY_TOKEN", &secret)]));
-            let whole = format!("{before}{secret}{after}");
-            let standard = STANDARD.encode(&whole);
-            let written = [
-                whole.clone(),
-                standard.clone(),
-                URL_SAFE.encode(&whole),
-                hex(whole.as_bytes()),
-                serde_json::Value::from(whole.as_str()).to_string(),
-                String::from_utf8(percent_encode(whole.as_bytes(), true, |_| false)).unwrap(),
-            ];
-            for text in written {
-                let masked = redactor.redact_text(text.clone());
-                prop_assert!(masked.contains("[redacted]"), "{}", text);
-                prop_assert!(!masked.contains(&secret));
-            }
-            // The rest of the base64 does not reveal the secret.
-            let rest = redactor.redact_text(standard).replace("[redacted]", "");
-            prop_assert!(rest.len() < before.len() + after.len() + 24);
-        }
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::{EventKind, Ticket};
-use store::{PARCEL_BYTES_MAX, Page, Parcel, TicketQuery};
+use store::{BUNDLE_BYTES_MAX, Page, StoredBundle, TicketQuery};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, Error as CoordinatorError, LocalCoordinator, Upload};
@@ -58,7 +58,7 @@ pub async fn pack_requested_bundles(
     data_dir: &Path,
 ) -> Result<usize, CoordinatorError> {
     let mut answered = 0;
-    for key in coordinator.store.wanted_parcels(BUNDLES_PER_PASS).await? {
+    for key in coordinator.store.wanted_bundles(BUNDLES_PER_PASS).await? {
         if let Some(source) = find_requested_commit(coordinator, tool, &key).await? {
             pack_and_store(coordinator, source, data_dir, &key).await?;
             answered += 1;
@@ -76,17 +76,17 @@ pub async fn pack_requested_bundle(
     key: &str,
 ) -> Result<(), CoordinatorError> {
     let Some(source) = find_requested_commit(coordinator, tool, key).await? else {
-        return Ok(coordinator.store.want_parcel(key).await?);
+        return Ok(coordinator.store.want_bundle(key).await?);
     };
     // Many workers may request the same bundle; one packs it for all.
     let _permit = PACKERS.acquire().await;
-    let existing = coordinator.store.parcel(key).await?;
+    let existing = coordinator.store.bundle(key).await?;
     let is_newest =
-        |existing: &Parcel| existing.tip == source.1.as_str() && existing.bytes.is_some();
+        |existing: &StoredBundle| existing.tip == source.1.as_str() && existing.bytes.is_some();
     if existing.as_ref().is_some_and(is_newest) {
         return Ok(());
     }
-    coordinator.store.want_parcel(key).await?;
+    coordinator.store.want_bundle(key).await?;
     pack_and_store(coordinator, source, data_dir, key).await
 }
 
@@ -130,11 +130,11 @@ async fn pack_and_store(
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = crate::hash::short_sha256(key.as_bytes());
-    let file = TempBundleFile(data_dir.join(format!("parcel-{name}-{count}.part")));
+    let file = TempBundleFile(data_dir.join(format!("bundle-{name}-{count}.part")));
     let bundle = pack_bundle(&git, key.to_owned(), &commit, None, &file.0).await;
     Ok(coordinator
         .store
-        .put_parcel(bundle.map_err(git_error)?)
+        .put_bundle(bundle.map_err(git_error)?)
         .await?)
 }
 
@@ -224,7 +224,7 @@ impl RepoSync {
             SyncMethod::Bundles => {
                 let key = commit_bundle_key(&commit, &self.repository);
                 let bundle = coordinator.download(&key).await?;
-                let bundle = bundle.map(|bundle| Parcel {
+                let bundle = bundle.map(|bundle| StoredBundle {
                     // Ignore the commit that the bundle claims to contain: only the requested one
                     // counts.
                     tip: commit.to_string(),
@@ -361,17 +361,17 @@ async fn pack_bundle(
     commit: &Oid,
     have: Option<&Oid>,
     temp_file: &Path,
-) -> Result<Parcel, Error> {
+) -> Result<StoredBundle, Error> {
     let bytes = git
-        .pack_commit(commit, have, PARCEL_BYTES_MAX, temp_file)
+        .pack_commit(commit, have, BUNDLE_BYTES_MAX, temp_file)
         .await?;
     let too_large = || {
-        let most = PARCEL_BYTES_MAX >> 20;
+        let most = BUNDLE_BYTES_MAX >> 20;
         format!(
             "the commits take more than {most} MiB, the limit for bundles in the database; set a remote ([worker] remote)"
         )
     };
-    Ok(Parcel {
+    Ok(StoredBundle {
         key,
         tip: commit.to_string(),
         why: bytes.is_none().then(too_large),
@@ -382,7 +382,7 @@ async fn pack_bundle(
 /// Unpacks a bundle. One that does not exist yet has been requested.
 async fn unpack_bundle(
     git: &Repository,
-    bundle: Option<Parcel>,
+    bundle: Option<StoredBundle>,
     name: &str,
 ) -> Result<(), CoordinatorError> {
     let not_yet = || {

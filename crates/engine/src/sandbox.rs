@@ -39,12 +39,14 @@ pub use confine::{run_confined, run_inside};
 pub use home_tools::Toolchain;
 pub use hosts::Destination;
 pub use paths::{Symlink, resolve};
-pub use probe::{LevelProbe, ProgramTrial, probe_level, try_program};
+pub use probe::{LevelProbe, ProgramTrial, probe_level, probe_overlays, try_program};
 pub use profile::{RunMounts, SandboxProfile};
 pub use proof::Proof;
 pub use proxy::{Proxy, ProxyRules, RefusedHost, RunningProxy};
 
-/// Exit code of a child that could not confine itself; it has started nothing.
+/// Exit code of a child that could not confine itself; it has started nothing. Shells use 126 and
+/// 127 for a program that could not start, and 128 and above for signals. The code 125 is what
+/// `env` and `timeout` use for their own failure, so a tool rarely returns it.
 pub const NOT_CONFINED: u8 = 125;
 
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,7 @@ impl SandboxNetwork {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxSpec {
-    pub rung: SandboxLevel,
+    pub level: SandboxLevel,
     /// Read-only paths.
     pub read: Vec<PathBuf>,
     /// Writable paths.
@@ -141,7 +143,7 @@ pub struct SandboxSpec {
     /// Paths inside `read` that are hidden.
     pub masked: Vec<PathBuf>,
     /// Files that are mounted at another path: an agent's own credentials.
-    pub lent: Vec<CredentialMount>,
+    pub credentials: Vec<CredentialMount>,
     /// Directories whose changes go into an overlay of the run.
     pub layered: Vec<OverlayDir>,
     /// Symbolic links on the way to mounted paths.
@@ -175,7 +177,11 @@ pub struct CredentialMount {
 #[serde(deny_unknown_fields)]
 pub struct OverlayDir {
     pub dir: PathBuf,
+    /// Read-only layers that the directory shows, the upper one first. If it is empty, the
+    /// directory itself is the layer, and is mounted read-only if the disk supports no overlay.
+    pub lowers: Vec<PathBuf>,
     pub changes: PathBuf,
+    /// Directory of the kernel, empty before each run.
     pub work: PathBuf,
 }
 
@@ -191,7 +197,9 @@ pub struct SandboxLimits {
     pub tmp_bytes: u64,
     /// Maximum memory of the whole run: processes, shared memory, files in memory, socket buffers.
     pub memory_bytes: u64,
-    /// Free memory of the machine below which the run is ended.
+    /// Free memory of the machine below which the run is ended. The kernel's limits are per process
+    /// or per namespace. The floors are watched from outside, because a run can fill the disk or
+    /// the memory with files that no limit of a process counts.
     pub memory_floor_bytes: u64,
     /// Free space on the run's own disk below which it is ended.
     pub disk_floor_bytes: u64,
@@ -200,6 +208,8 @@ pub struct SandboxLimits {
 impl Default for SandboxLimits {
     fn default() -> Self {
         Self {
+            // Generous limits: a parallel build starts hundreds of processes and opens thousands of
+            // files. They exist to stop a fork bomb or a runaway log, not to ration honest work.
             processes: 4096,
             open_files: 65_536,
             file_bytes: 8 << 30,
@@ -245,6 +255,9 @@ impl SandboxSpec {
         crate::private_files::make_dir(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         let canonical = self.canonical().map_err(|why| Error::NotConfined { why })?;
         let text = serde_json::to_vec_pretty(&canonical).map_err(|error| failed(error.into()))?;
+        // A proof left by an earlier run at this path would vouch for a sandbox that was never set
+        // up. It goes away before the new specification exists, so a crash in between leaves no
+        // proof at all.
         match fs::remove_file(&self.proof) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -254,7 +267,9 @@ impl SandboxSpec {
     }
 
     /// Returns the specification with canonical paths and the symbolic links that lead to them. A
-    /// missing path is left out if it is only read or hidden, and is an error if it is written.
+    /// missing path is left out if it is only read or hidden, and is an error if it is written. The
+    /// links are part of the result: a program that is configured with `/home/me/tool` must find it
+    /// under that name, even though only its canonical path is mounted.
     fn canonical(&self) -> Result<Self, String> {
         let mut links = Vec::new();
         let mut existing = |list: &[PathBuf]| -> Vec<PathBuf> {
@@ -271,6 +286,8 @@ impl SandboxSpec {
         };
         let (read, shut) = (existing(&self.read), existing(&self.shut));
         let refused = existing(&self.refused);
+        // A writable path must exist. Leaving it out silently would start an agent that cannot
+        // work, and its failure would look like the agent's own.
         let required =
             |path: &Path| resolve(path).map_err(|error| format!("{}: {error}", path.display()));
         let mut write = Vec::new();
@@ -279,14 +296,16 @@ impl SandboxSpec {
             links.extend(resolved.links);
             write.push(resolved.real);
         }
-        let mut lent = Vec::new();
-        for file in &self.lent {
+        let mut credentials = Vec::new();
+        for file in &self.credentials {
+            // An agent without a credentials file logs in by other means, for example an
+            // environment variable, so a missing one is no error.
             let Ok(from) = resolve(&file.from) else {
                 continue;
             };
             let to = required(&file.to)?;
             links.extend(to.links);
-            lent.push(CredentialMount {
+            credentials.push(CredentialMount {
                 from: from.real,
                 to: to.real,
             });
@@ -295,8 +314,14 @@ impl SandboxSpec {
         for layer in &self.layered {
             let dir = required(&layer.dir)?;
             links.extend(dir.links);
+            let lowers: Result<Vec<PathBuf>, String> = layer
+                .lowers
+                .iter()
+                .map(|lower| Ok(required(lower)?.real))
+                .collect();
             layered.push(OverlayDir {
                 dir: dir.real,
+                lowers: lowers?,
                 changes: required(&layer.changes)?.real,
                 work: required(&layer.work)?.real,
             });
@@ -304,6 +329,7 @@ impl SandboxSpec {
         links.extend_from_slice(&self.links);
         links.sort();
         links.dedup();
+        // Masks use the real path without recording links: a link to a hidden path must not appear.
         let hidden = |list: &[PathBuf]| -> Vec<PathBuf> {
             list.iter()
                 .filter_map(|path| paths::real_path(path))
@@ -316,7 +342,7 @@ impl SandboxSpec {
             write,
             shut,
             masked: hidden(&self.masked),
-            lent,
+            credentials,
             layered,
             links,
             refused,
@@ -328,15 +354,20 @@ impl SandboxSpec {
 
     /// Parses the file strictly: an unknown word or a path that is not canonical is an error.
     fn read(file: &Path) -> io::Result<Self> {
+        // The child reads the file with our rights before it is confined, so it trusts no size
+        // either.
         if fs::metadata(file)?.len() > SPECIFICATION_MAX {
             return Err(io::Error::other("the specification is too long"));
         }
         let spec: Self = serde_json::from_slice(&fs::read(file)?)?;
+        // `canonical` wrote the file, but a path with `..` or a link would mount something else
+        // than what the specification says, so the reader checks again.
         spec.paths().try_for_each(paths::ensure_canonical)?;
         Ok(spec)
     }
 
-    /// Returns all paths of the specification except the targets of links.
+    /// Returns all paths of the specification except the targets of links. A link's target is only
+    /// text in the new root and may be relative, so it is not checked.
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let lists = [
             &self.read,
@@ -346,37 +377,49 @@ impl SandboxSpec {
             &self.refused,
             &self.hidden,
         ];
-        let lent = self.lent.iter().flat_map(|lent| [&lent.from, &lent.to]);
+        let credentials = self
+            .credentials
+            .iter()
+            .flat_map(|file| [&file.from, &file.to]);
         let layered = self.layered.iter();
-        let layered = layered.flat_map(|layer| [&layer.dir, &layer.changes, &layer.work]);
+        let layered = layered.flat_map(|layer| {
+            let dirs = [&layer.dir, &layer.changes, &layer.work];
+            dirs.into_iter().chain(&layer.lowers)
+        });
         let links = self.links.iter().map(|link| &link.at);
-        let all = lists.into_iter().flatten().chain(lent).chain(layered);
+        let all = lists
+            .into_iter()
+            .flatten()
+            .chain(credentials)
+            .chain(layered);
         all.chain(links).chain([&self.proof]).map(PathBuf::as_path)
     }
 
     /// Returns whether processes of the run can outlive its leader, because no PID namespace holds
     /// them.
     pub fn is_without_namespaces(&self) -> bool {
-        self.rung == SandboxLevel::Landlock
+        self.level == SandboxLevel::Landlock
     }
 
     /// Returns whether no process is left once our outer process has exited with a code. It then
     /// has reaped the first process of the PID namespace, which no other process in there
     /// outlives.
     pub fn ends_with_its_namespace(&self) -> bool {
-        self.rung == SandboxLevel::Native
+        self.level == SandboxLevel::Native
     }
 
     /// Returns the proof that the child wrote before it became the program.
     pub fn read_proof(&self) -> Result<Proof, Error> {
         let proof = proof::read_proof(&self.proof).map_err(|why| Error::NotConfined { why })?;
-        if proof.rung == self.rung {
+        // The two must agree, or the record of the review would claim another sandbox than the run
+        // had.
+        if proof.level == self.level {
             Ok(proof)
         } else {
             Err(Error::NotConfined {
                 why: format!(
                     "the level {} was requested, but {} was proven",
-                    self.rung, proof.rung
+                    self.level, proof.level
                 ),
             })
         }

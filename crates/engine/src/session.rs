@@ -68,7 +68,7 @@ impl AgentSession {
     /// Returns its name on leases. It contains the agent's name, so that a restarted agent finds
     /// its work again.
     pub fn holder(&self) -> String {
-        format!("guest:{}", self.actor.agent)
+        format!("session:{}", self.actor.agent)
     }
 
     fn queues(&self) -> Vec<Queue> {
@@ -488,7 +488,7 @@ pub async fn report_review(
         review: Box::new(flow::review_validity::downgrade_contradicted_approval(
             review, policy,
         )),
-        isolation: "an external session on its own copy, which cannot write to ours".to_owned(),
+        sandbox: "an external session on its own copy, which cannot write to ours".to_owned(),
         usage: Usage::default(),
     };
     report(coordinator, policy, session, claim, what, once).await

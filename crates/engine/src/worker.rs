@@ -1,6 +1,9 @@
 //! The worker loop: claims ready jobs, performs them and reports the results, until it is stopped
 //! or its one ticket rests. Any number of workers may serve one coordinator, on any number of
 //! machines. Leases keep them apart, and a job that one loses goes to the next.
+//!
+//! The worker decides nothing about tickets: it performs what the coordinator leases to it. It
+//! keeps no state that a crash could lose, because every claim is in the store.
 
 pub mod name;
 pub mod permits;
@@ -88,6 +91,7 @@ impl WorkerConfig {
             holder: name::process_name(),
             queues: Queue::OF_LOOP
                 .into_iter()
+                // The coordinator performs the updates of dependents itself; no worker claims them.
                 .filter(|queue| *queue != Queue::Tell)
                 .collect(),
             tasks: Vec::new(),
@@ -108,6 +112,7 @@ impl WorkerConfig {
             holder: name::replica_name(name),
             queues,
             tasks: Vec::new(),
+            // A replica has no labels, so it takes only work that requires none.
             labels: Some(BTreeSet::new()),
             jobs_max: 1,
             permits: ProviderPermits::default(),
@@ -177,7 +182,9 @@ struct WorkerState<'a> {
     projects: &'a dyn Projects,
     config: &'a WorkerConfig,
     running: JoinSet<(Option<Lease>, Result<(), Error>)>,
-    /// Leases of running jobs. They do not count as lost, however late their renewal is.
+    /// Leases of running jobs. They do not count as lost, however late their renewal is. The
+    /// coordinator gives back expired leases when it lists offers. A slow disk can delay our
+    /// renewal, and a running job must not be handed to another worker for that.
     held: Vec<Lease>,
     landing: Option<AbortHandle>,
     skipped: BTreeMap<WorkItem, Instant>,
@@ -232,9 +239,13 @@ impl<'a> WorkerState<'a> {
         if has_room && looking.is_none() {
             looking = Some(self.request_offers());
         }
+        // The order matters: a job that has ended frees room and may end the loop. Stop signals
+        // come before new work.
         tokio::select! {
             biased;
             Some(ended) = self.running.join_next() => {
+                // The request goes on in the next turn, as dropping it could lose a claim that was
+                // written.
                 self.pending_offers = looking;
                 self.end(ended)
             }
@@ -274,6 +285,7 @@ impl<'a> WorkerState<'a> {
             }
         }
         if any_offers {
+            // A worker of one ticket has nothing else to do, so it looks again sooner.
             let pause = if self.config.ticket.is_some() {
                 BACK_OFF
             } else {
@@ -287,6 +299,7 @@ impl<'a> WorkerState<'a> {
     /// Claims the ready jobs of one offer and starts them. Returns false if it got none.
     async fn start(&mut self, offer: Offer) -> Result<bool, Error> {
         let Some(project) = self.projects.load(&offer).await else {
+            // A full list only means that the worker looks again sooner than needed.
             if self.skipped.len() < SKIPPED_MAX {
                 self.skipped.insert(offer.of, Instant::now());
             }
@@ -304,12 +317,16 @@ impl<'a> WorkerState<'a> {
         }
         let (request, mut permits) = self.claim_request(&project, offer.of.clone());
         let jobs = self.coordinator.claim(&request).await?;
+        // With nothing running and nothing claimed, a missing agent would make the run wait for
+        // ever.
         if jobs.is_empty() && self.config.ticket.is_some() && self.running.is_empty() {
             check_agents_exist(&project, &ticket)?;
         }
         let started = !jobs.is_empty();
         for job in jobs {
             let provider = job.provider.as_deref().unwrap_or_default();
+            // Jobs may share a provider, so each takes one permit; unused ones are dropped and free
+            // again.
             let permit = permits.get_mut(provider).and_then(Vec::pop);
             self.begin(&project, &ticket, job, permit);
         }
@@ -374,6 +391,7 @@ impl<'a> WorkerState<'a> {
         &mut self,
         ended: Result<(Option<Lease>, Result<(), Error>), JoinError>,
     ) -> Result<(), Error> {
+        // A panic of a job. Its lease expires and the job goes to another attempt.
         let (lease, ended) = ended.map_err(|error| Error::Broken(error.to_string()))?;
         self.held.retain(|other| Some(*other) != lease);
         ended
@@ -390,6 +408,7 @@ impl<'a> WorkerState<'a> {
             // A person ended the ticket, so no one needs the results of running jobs.
             self.halter.stop();
         }
+        // A draining worker ends with its jobs, wherever the ticket is.
         let rests = self.draining || !ticket.stage.is_active();
         Ok((rests && self.running.is_empty()).then_some(Finished(Some(ticket))))
     }
@@ -397,6 +416,7 @@ impl<'a> WorkerState<'a> {
     /// Waits after an error that belongs to no job; running jobs continue. A worker of one ticket
     /// gives up if waiting does not help. Other workers never give up.
     async fn recover(&mut self, error: Error, shutdown: &mut Shutdown) -> Result<(), Error> {
+        // After an outage every lease looks expired, because no worker could renew during it.
         self.spare_leases = Some(Instant::now() + self.config.spare_leases);
         if self.config.ticket.is_none() {
             tracing::warn!(worker = self.config.name, %error, "the worker continues after an error");
@@ -413,6 +433,7 @@ impl<'a> WorkerState<'a> {
             // The worker stops in order here: running jobs end before it returns.
             self.draining = true;
             self.halter.stop();
+            // Their results are lost if the store is away, but their processes must not outlive us.
             while self.running.join_next().await.is_some() {}
         }
         waited
@@ -429,6 +450,7 @@ impl<'a> WorkerState<'a> {
     }
 
     fn request(&mut self) -> JobRequest {
+        // A skipped repository may be back: someone cloned it or repaired its rules.
         self.skipped.retain(|_, since| since.elapsed() < SKIP_FOR);
         let mut queues = self.config.queues.clone();
         if self.is_landing() {
@@ -473,6 +495,8 @@ impl<'a> WorkerState<'a> {
             }
         }
         let mut request = self.request();
+        // The merge train lands tickets in order, so a single merge job must not be claimed around
+        // it.
         if !project.lands_here() || project.uses_merge_train() {
             request.queues.retain(|queue| *queue != Queue::Merge);
         }

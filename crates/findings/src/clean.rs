@@ -3,6 +3,11 @@
 //! A reviewer's text may contain terminal escapes, direction overrides or invisible characters.
 //! This module removes them; cleaning is idempotent. Paths become relative to the repository and
 //! cannot leave it.
+//!
+//! Everything that an agent writes goes through here before it is stored, shown or put into a
+//! brief. The attacks: a terminal escape that rewrites the screen, a direction override that shows
+//! code in another order, an invisible letter that makes two names look equal, a path that leads
+//! out of the repository.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -22,6 +27,7 @@ const OSC: char = '\u{9d}';
 const BELL: char = '\u{7}';
 
 /// Prefix of the bearer tokens that Countersign issues; [`TOKEN_DIGITS`] hexadecimal digits follow.
+/// The fixed prefix and length make our tokens easy to find in any text.
 pub const TOKEN_PREFIX: &str = "cs_";
 pub const TOKEN_DIGITS: usize = 64;
 const TOKEN_MASK: &str = "cs_[redacted]";
@@ -29,6 +35,7 @@ const TOKEN_MASK: &str = "cs_[redacted]";
 /// Removes control and escape sequences, bidi controls, invisible characters and the secrets of our
 /// own tokens. Line ends become `\n`; tabs stay.
 pub fn clean(text: &str) -> String {
+    // Invisible characters go first. They could split a token, so that it is not recognised.
     let visible = strip_hidden(text);
     if has_token(&visible) {
         return without_tokens(&visible);
@@ -49,6 +56,7 @@ pub fn clean_json(value: &mut Value) {
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::Array(items) => items.iter_mut().for_each(clean_json),
         Value::Object(fields) => {
+            // Most keys are clean; the object is rebuilt only if one is not.
             if fields.keys().any(|key| needs_cleaning(key)) {
                 let entries = std::mem::take(fields).into_iter();
                 fields.extend(entries.map(|(key, value)| (clean(&key), value)));
@@ -77,6 +85,7 @@ fn without_tokens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for (at, _) in text.match_indices(TOKEN_PREFIX) {
+        // Overlapping matches: `cs_cs_…` has a prefix inside a prefix.
         if at >= from && is_token(text, at) {
             out.push_str(&text[from..at]);
             out.push_str(TOKEN_MASK);
@@ -89,25 +98,34 @@ fn without_tokens(text: &str) -> String {
 
 /// Like [`clean`], but keeps the secrets of tokens: for the one command that shows a token.
 pub fn strip_hidden(text: &str) -> String {
+    // Most texts are clean.
     if !text.chars().any(is_hidden) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
+    for_each_visible(text, |_, c| out.push(c));
+    out
+}
+
+/// Calls `keep` with each character that cleaning leaves, and with its position in the text.
+pub fn for_each_visible(text: &str, mut keep: impl FnMut(usize, char)) {
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         match c {
             ESCAPE | CSI | OSC => skip_sequence(text, at, c, &mut chars),
             '\r' => {
+                // `\r\n` is one line end. A lone `\r` would let the text overwrite the line before
+                // it on a terminal.
                 if chars.peek().is_none_or(|&(_, next)| next != '\n') {
-                    out.push('\n');
+                    keep(at, '\n');
                 }
             }
-            '\u{2028}' | '\u{2029}' => out.push('\n'),
+            // Editors and browsers show them as line ends, and terminals do not.
+            '\u{2028}' | '\u{2029}' => keep(at, '\n'),
             c if is_hidden(c) => {}
-            c => out.push(c),
+            c => keep(at, c),
         }
     }
-    out
 }
 
 /// Cleans a text and folds all white space, so that the result is one line.
@@ -131,6 +149,7 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     let head = &text[..cut];
     let end = head
         .rfind(' ')
+        // A space in the last quarter: cutting at an earlier one would lose too much.
         .filter(|&space| space * 4 > cut * 3)
         .unwrap_or(cut);
     format!("{}…", head[..end].trim_end())
@@ -150,6 +169,9 @@ pub(crate) fn prefix(text: &str, bytes_max: usize) -> &str {
 pub fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
+        // Soft hyphen, Hangul fillers, byte-order mark, direction marks, tags and variation
+        // selectors: all of them show nothing or change their neighbours. U+FE0F stays, because it
+        // belongs to emoji.
         '\u{ad}'
         | '\u{61c}'
         | '\u{115f}'
@@ -173,6 +195,8 @@ pub fn is_hidden(c: char) -> bool {
 fn skip_sequence(text: &str, at: usize, introducer: char, chars: &mut Peekable<CharIndices<'_>>) {
     let kind = if introducer == ESCAPE {
         match chars.peek() {
+            // Only a printable character continues an escape. Anything else is text after a lone
+            // escape.
             Some(&(_, c)) if ('\u{20}'..='\u{7e}').contains(&c) => {
                 chars.next();
                 c
@@ -197,6 +221,7 @@ fn skip_sequence(text: &str, at: usize, introducer: char, chars: &mut Peekable<C
 
 fn end_of_csi(text: &str, at: usize) -> Option<usize> {
     let rest = text[at..].char_indices().skip(1);
+    // The limit keeps the scan linear.
     for (offset, c) in rest.take(64) {
         match c {
             '[' if offset == 1 => {}
@@ -219,6 +244,7 @@ fn end_of_string(text: &str, at: usize) -> Option<usize> {
                     .filter(|&(_, c)| c == '\\')
                     .map(|(offset, _)| at + offset + 1);
             }
+            // A string that runs over a line end is no sequence but text that would be hidden.
             '\n' | CSI | OSC => return None,
             _ => {}
         }
@@ -234,6 +260,7 @@ pub fn confine(path: &str) -> Option<String> {
     for _ in 0..8 {
         let relative_path = relative(&path);
         if relative_path == path {
+            // A path is shown in one line, and real ones are shorter.
             return (!path.is_empty() && path.len() <= 1024).then_some(path);
         }
         path = relative_path;
@@ -247,6 +274,8 @@ fn relative(path: &str) -> String {
     for part in bare.split('/') {
         match part {
             "" | "." => {}
+            // A `..` above the top is dropped instead of refused, so that the rest of the path is
+            // still useful.
             ".." => {
                 parts.pop();
             }

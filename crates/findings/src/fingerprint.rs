@@ -1,4 +1,7 @@
 //! A short hash that recognises the same finding.
+//!
+//! Code quality reports and SARIF use it to match findings between runs of other tools. Linking
+//! over the rounds of a ticket is the work of `track`, which tolerates other words.
 
 use sha2::{Digest, Sha256};
 
@@ -8,6 +11,7 @@ use crate::finding::Finding;
 /// number is left out, because lines move.
 pub fn fingerprint(finding: &Finding) -> String {
     let mut hash = Sha256::new();
+    // A zero byte between the parts, so that `ab` + `c` and `a` + `bc` differ.
     hash.update(finding.file.as_deref().unwrap_or_default());
     hash.update([0]);
     hash.update(finding.rule.as_deref().unwrap_or_default());
@@ -15,6 +19,7 @@ pub fn fingerprint(finding: &Finding) -> String {
     hash.update(folded(&finding.title));
     if let Some(anchor) = &finding.anchor {
         hash.update([0]);
+        // White space is folded: formatting a line must not make a new finding.
         hash.update(anchor.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     hash.finalize()

@@ -7,6 +7,7 @@
 mod answer;
 mod checkout_paths;
 mod clean;
+pub mod diff;
 mod finding;
 mod fingerprint;
 mod read;
@@ -15,11 +16,13 @@ mod severity;
 mod track;
 pub mod write;
 
-pub use answer::{CommissionedReview, apply_refusal_beside, read_answer, read_tool_call};
+pub use answer::{
+    CommissionedReview, apply_text_beside, read_answer, read_confirmed_tool_call, read_tool_call,
+};
 pub use checkout_paths::{make_paths_relative, read_with_roots};
 pub use clean::{
-    TOKEN_DIGITS, TOKEN_PREFIX, clean, clean_json, clean_name, confine, confine_to, is_hidden,
-    one_line, shorten, strip_hidden,
+    TOKEN_DIGITS, TOKEN_PREFIX, clean, clean_json, clean_name, confine, confine_to,
+    for_each_visible, is_hidden, one_line, shorten, strip_hidden,
 };
 pub use finding::{
     BlockingIssue, Category, CriterionAnswer, DimensionScore, Disposition, Finding, Review,

@@ -7,6 +7,10 @@
 //! A refusal counts in any form. An approval must be a whole value from a closed list, and
 //! everything else in the document is searched for a reason to doubt it: a refusal, a must-fix
 //! finding, a condition, a quotation, a sign that the review or its text is not complete.
+//!
+//! This reader is for reviews that nobody commissioned in a form: imported files, pull request
+//! comments, outputs of linters. A commissioned review is read by `answer`, which uses this one
+//! only to find refusals and findings.
 
 mod blocks;
 mod compose;
@@ -54,6 +58,8 @@ pub(crate) use xml::OWN_SOURCE;
 
 /// Reads a review. A text without a review gives [`ReviewClaim::Unknown`] and no findings.
 pub fn read(text: &str) -> Review {
+    // Only strict JSON may be that long: a linear parser reads it. Prose is searched for phrases,
+    // which costs more.
     let long_json = text.len() > TEXT_BYTES_MAX && text.len() <= JSON_BYTES_MAX;
     if let Some(json) = long_json.then(|| extract::parse_strict(text)).flatten() {
         return read_json(json, text);
@@ -61,6 +67,7 @@ pub fn read(text: &str) -> Review {
     if text.len() <= TEXT_BYTES_MAX {
         return read_bounded(text);
     }
+    // The refusals and findings of the beginning still count.
     let mut review = read_bounded(prefix(text, TEXT_BYTES_MAX));
     withhold_approval(
         &mut review,
@@ -83,6 +90,7 @@ fn read_bounded(text: &str) -> Review {
 
 /// Withdraws an approval and records why; a refusal stays.
 fn withhold_approval(review: &mut Review, why: &str) {
+    // The remark is added to a refusal as well. It says what was not read.
     if review.claim == ReviewClaim::Approved {
         review.claim = ReviewClaim::Unknown;
     }
@@ -95,10 +103,12 @@ fn read_json(json: extract::EmbeddedJson, text: &str) -> Review {
     if !parsed.is_review() {
         return empty_review();
     }
+    // Another parser may take the other value of the key.
     parsed.add_doubt(json.doubled.then_some("a key is given twice"));
     parsed.add_doubt(json.commented.then_some("the JSON has comments inside"));
     parsed.add_doubt(doubts::of_indent(text));
     parsed.add_doubt(doubts::doubt_in_characters(text));
+    // The format is named for people; it decides nothing.
     let way = if let Some(tool) = tool {
         tool
     } else if json.repaired {
@@ -117,12 +127,14 @@ fn read_prose(text: &str) -> Review {
         .into_iter()
         .map(|json| (json::extract_review(&json.value), json))
         .collect();
+    // Counted before the filter: an example with a verdict is a second verdict too.
     let verdicts = embedded
         .iter()
         .filter(|(parsed, _)| parsed.explicit)
         .count();
     embedded.retain(|(parsed, _)| parsed.is_embedded_review());
     let mut prose = Prose::read(text);
+    // Output of a tool only if the text has no document structure and no JSON review in it.
     if let Some(drafts) = tool_output::drafts(&prose.cleaned) {
         if !prose.is_document() && embedded.is_empty() {
             let parsed = json::JsonReview {
@@ -136,12 +148,14 @@ fn read_prose(text: &str) -> Review {
         // Lines of a tool inside a longer review are only some of its findings.
         prose.drafts.extend(drafts);
     }
+    // Its words would be read as prose, and a broken `"approved": false` could lose its meaning.
     if is_broken_json(text) {
         prose.add_doubt(Some("the text is JSON that cannot be read"));
     }
     if embedded.is_empty() {
         return review_from_text(prose);
     }
+    // JSON that is quoted or indented may be an example.
     let place = embedded
         .iter()
         .find_map(|(_, json)| doubts::doubt_at_offset(text, json.span.0));
@@ -172,6 +186,7 @@ fn read_json_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) 
     }
     if let Some(drafts) = linters::drafts(value) {
         let way =
+            // Both kinds are rdjson: one document, or one diagnostic per line.
             if value.get("diagnostics").is_some() || value[0]["location"].get("range").is_some() {
                 ReviewFormat::Rdjson
             } else {
@@ -200,16 +215,19 @@ fn join_json_and_prose(
     for (one, _) in embedded {
         parsed.absorb(one);
     }
+    // Several reviews without a refusal: one of them may be an example or an older one.
     if several && refused == 0 {
         parsed.add_doubt(Some("the text holds several JSON reviews"));
     }
     parsed.add_doubt(doubled.then_some("a key is given twice"));
     parsed.add_doubt(prose.doubt);
     parsed.add_doubt(prose.around);
+    // The prose often repeats the JSON's findings. Only those that are new are kept.
     let repeats = restate::filter(&parsed.drafts, std::mem::take(&mut prose.drafts));
     parsed.drafts.extend(repeats);
     parsed.unread |= prose.too_long;
     if let Some(verdict) = prose.verdict.take() {
+        // Added as one more claim. `claim` prefers a refusal wherever it comes from.
         parsed.claims.push((verdict.claim, verdict.text));
     }
     let way = if repaired {
@@ -245,6 +263,7 @@ fn review_from_text(prose: Prose) -> Review {
         .verdict
         .as_ref()
         .map_or(ReviewClaim::Unknown, |verdict| verdict.claim);
+    // A refusal without findings keeps its text, else the builder would have nothing to work on.
     let notes = (stated == ReviewClaim::ChangesRequested && prose.drafts.is_empty())
         .then(|| shorten(prose.cleaned.trim(), FIELD_CHARS_MAX));
     let mut review = Review {
@@ -268,6 +287,7 @@ fn review_from_text(prose: Prose) -> Review {
 }
 
 /// Reads the structured arguments of a review tool: the same formats, already parsed.
+/// Arguments of a tool call are parsed already, so nothing can be cut off or repaired in them.
 pub fn read_value(value: &Value) -> Review {
     let (parsed, tool) = read_json_or_tool(value);
     if parsed.is_review() {
@@ -285,9 +305,12 @@ fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bo
     for comment in comments
         .iter()
         .chain(&std::mem::take(&mut parsed.listed_texts))
+        // Each comment is read as prose, so their number is bounded. More make the review
+        // incomplete.
         .take(200)
     {
         let mut prose = Prose::read(comment);
+        // One refusing comment refuses. One approving comment does not approve for the others.
         if let Some(verdict) = prose.verdict.take()
             && verdict.claim == ReviewClaim::ChangesRequested
         {
@@ -313,12 +336,15 @@ fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bo
     if cut_off {
         remarks.push("the document is cut off".to_owned());
     }
+    // The numbers order the formats by how much had to be guessed. They are shown to people and
+    // decide nothing.
     let sureness = match (way, cut_off) {
         (_, true) => 40,
         (ReviewFormat::RepairedJson, false) => 75,
         (ReviewFormat::JsonInProse, false) => 90,
         _ => 98,
     };
+    // The part that is missing may hold the refusal.
     let claim = if cut_off && stated == ReviewClaim::Approved {
         ReviewClaim::Unknown
     } else {
@@ -352,6 +378,7 @@ fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bo
 
 /// Withdraws an approval if there is a reason, and adds remarks about the findings.
 fn apply_doubt(review: &mut Review, doubt: Option<&'static str>) {
+    // Taken before anything is withdrawn, so that every reason is recorded and not only the first.
     let approves = review.claim == ReviewClaim::Approved;
     let unknown = review
         .findings
@@ -377,6 +404,7 @@ fn apply_doubt(review: &mut Review, doubt: Option<&'static str>) {
             format!("approves, but lists {must_fix} must-fix findings; not counted as an approval");
         withhold_approval(review, &why);
     }
+    // Unrated findings count as high elsewhere. An approval next to one contradicts itself.
     let unrated = review
         .findings
         .iter()

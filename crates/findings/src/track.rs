@@ -3,6 +3,9 @@
 //! Four criteria, the strongest first: the line that the diff maps the old one to, the quoted line
 //! of code, the title, and a weighted score of path, words and mapped line. A finding without a
 //! link is new, or was not repeated. A finding that is not repeated is not therefore fixed.
+//!
+//! Links decide money: a finding that is not recognised is verified and reworked a second time, and
+//! two defects that are taken for one hide each other. So an uncertain pair is not linked.
 
 mod lines;
 mod similarity;
@@ -50,6 +53,8 @@ pub enum LinkReason {
 }
 
 /// Maximum number of pairs that are compared; above it only the exact criteria are tried.
+/// Comparing words costs about the product of both lists. Two thousand findings on each side are
+/// far beyond any review, and must not stop the process.
 const PAIRS_MAX: usize = 4_000_000;
 /// Minimum similarity between a disposition's subject and a finding's title, in percent.
 const SUBJECT_MIN: u32 = 30;
@@ -68,6 +73,7 @@ pub fn track_review(
     lines: &LineMap,
 ) -> Vec<FindingLink> {
     let mut settled = vec![false; known.len()];
+    // Called fixed once is enough: a review may mention a finding twice.
     for (at, fixed) in match_dispositions(known, &review.earlier) {
         settled[at] |= fixed;
     }
@@ -94,6 +100,7 @@ pub fn match_dispositions(
         .iter()
         .zip(alike)
         .filter_map(|(disposition, alike)| {
+            // The id goes first. It is exact, where the words are a guess.
             Some((by_id(&disposition.subject).or(alike)?, disposition.fixed))
         })
         .collect()
@@ -105,9 +112,11 @@ fn link_findings(
     lines: &LineMap,
     settled: &[bool],
 ) -> Vec<FindingLink> {
+    // All pairs are rated before any is chosen, so that the order of the findings does not decide.
     let mut pairs = best_pairs(find_candidates(known, new, lines, settled));
     let linked: Vec<usize> = pairs.iter().map(|candidate| candidate.known).collect();
     pairs.extend(find_mentions(known, new, &linked));
+    // By known finding, so that the result is the same at every run.
     pairs.sort_by_key(|candidate| candidate.known);
     pairs
         .into_iter()
@@ -144,6 +153,8 @@ fn find_candidates(
     for (old, words) in old_words.iter().enumerate() {
         for index in 0..new.len() {
             let judged = likeness.compare(words, index, exact_only);
+            // A finding that this review calls fixed is not what it reports in the same file,
+            // unless the title is the same.
             let called_fixed = settled[old] && likeness.same_file(words, index) == Some(true);
             if let Some((how, score)) =
                 judged.filter(|&(how, _)| !called_fixed || how == LinkReason::Title)
@@ -162,6 +173,8 @@ fn find_candidates(
 
 /// Keeps the best pairs, so that each finding occurs once.
 fn best_pairs(mut candidates: Vec<LinkCandidate>) -> Vec<LinkCandidate> {
+    // The score decides; the criterion and the positions only break ties, so that the result is
+    // stable.
     candidates.sort_by_key(|candidate| {
         (
             std::cmp::Reverse(candidate.score),
@@ -193,6 +206,7 @@ fn find_mentions(
     let mut links = Vec::new();
     for (index, finding) in new.iter().enumerate() {
         for number in similarity::numbers_of_earlier(&finding.title) {
+            // Numbers in a text are untrusted: one outside of the list names nothing.
             if number >= 1 && number <= known.len() && !linked.contains(&(number - 1)) {
                 links.push(LinkCandidate {
                     known: number - 1,
@@ -203,6 +217,7 @@ fn find_mentions(
             }
         }
     }
+    // One finding can be named twice in the same title.
     links.dedup_by_key(|candidate| candidate.known);
     links
 }

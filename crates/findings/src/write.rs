@@ -18,7 +18,7 @@ pub use context::{feedback, revision_instructions, rework_context};
 pub use document::{DocumentHeader, write_findings_document};
 pub use github::{DiffLines, GithubReviewEvent, github_review, is_commit_id};
 pub use machine::{gitlab, qa_findings, rdjson, rdjsonl, workflow_commands};
-pub use outcome::{combined_verdict, reported_findings};
+pub use outcome::{combined_verdict, reported_findings, stated_findings};
 pub use report::{ReviewReport, review_report};
 pub use sarif::sarif;
 pub use summary::{replace_summary, summary};

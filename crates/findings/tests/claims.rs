@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 const APPROVALS: &str = include_str!("claims/approvals.txt");
 const NON_APPROVALS: &str = include_str!("claims/non_approvals.txt");
+/// An approving value, and something in the rest of the document that is not accounted for.
+const UNACCOUNTED: &str = include_str!("claims/unaccounted.txt");
 
 /// The entries of a list, each with its class.
 fn entries(list: &str) -> Vec<(&str, String)> {
@@ -56,14 +58,15 @@ fn approves(text: &str) -> bool {
 
 #[test]
 fn no_text_of_the_list_is_read_as_an_approval() {
-    let entries = entries(NON_APPROVALS);
+    let mut entries = entries(NON_APPROVALS);
+    entries.extend(self::entries(UNACCOUNTED));
     let wrong: Vec<_> = entries.iter().filter(|(_, text)| approves(text)).collect();
     println!(
         "non-approvals: {} tried, {} read as approval",
         entries.len(),
         wrong.len()
     );
-    assert!(entries.len() >= 300);
+    assert!(entries.len() >= 1_100);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -308,6 +311,238 @@ fn no_variant_of_an_approval_approves() {
         wrong.len(),
         &wrong[..wrong.len().min(60)]
     );
+}
+
+/// A long review that approves: more words than are judged one by one.
+fn long_review() -> String {
+    let sentence =
+        "I read the whole diff and ran the tests. All tests pass and the code is clean. ";
+    format!(
+        "# Review\n\n## Summary\n\n{}\n\n",
+        sentence.repeat(14).trim_end()
+    )
+}
+
+// Length must not hide what stands beside an approval.
+#[test]
+fn a_long_review_hides_nothing() {
+    let head = long_review();
+    assert!(approves(&format!("{head}## Verdict\n\nApprove\n")));
+    let texts = entries(UNACCOUNTED);
+    // Text before the verdict of a long review is searched for known phrases only.
+    let described = ["## Summary", "## What I checked", "Votes:", "Panel:"];
+    // So are its sections, except those that announce remarks.
+    let remarks = [
+        "note",
+        "caveat",
+        "comment",
+        "remark",
+        "appendix",
+        "observ",
+        "postscript",
+    ];
+    let in_section = |text: &str| {
+        let lower = text.to_lowercase();
+        let section = lower.split("\n\n## ").nth(1);
+        section.is_some_and(|section| !remarks.iter().any(|word| section.starts_with(word)))
+    };
+    let texts: Vec<_> = texts
+        .iter()
+        .filter(|(_, text)| !in_section(text))
+        .filter(|(_, text)| !is_json(text) && !described.iter().any(|head| text.starts_with(head)))
+        .collect();
+    let mut wrong = Vec::new();
+    for (_, text) in &texts {
+        let long = format!("{head}{text}");
+        if approves(&long) {
+            wrong.push(long[head.len()..].to_owned());
+        }
+    }
+    println!(
+        "behind a long review: {} tried, {} read as approval",
+        texts.len(),
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Rows that contradict an approval or that nobody can account for.
+const ROWS: &[&str] = &[
+    "| Blocking | The token is in the log |",
+    "| Security | ❌ |",
+    "| Tests | ⚠️ |",
+    "| Tests | 3 fail |",
+    "| Safe to deploy | No |",
+    "| Score | 1/10 |",
+    "| Bob | reject |",
+    "| Sicherheit | Das Passwort steht im Protokoll |",
+    "| Tests | deux échouent |",
+    "| Pruebas | fallan dos |",
+    "| Segurança | a senha aparece no log |",
+    "| 安全 | 令牌写入日志 |",
+    "| 安全性 | 鍵がログに残る |",
+    "| Безопасность | токен попадает в журнал |",
+    "| 보안 | 토큰이 로그에 남습니다 |",
+];
+/// Rows that are accounted for.
+const GOOD_ROWS: &[&str] = &[
+    "| Tests | all pass |",
+    "| Commit | 0123abc |",
+    "| Findings | None |",
+];
+
+/// Sections that hold a defect, under every kind of heading.
+const HEADINGS: &[&str] = &[
+    "Notes",
+    "Caveats",
+    "Comments",
+    "Appendix",
+    "Remarks",
+    "Observations",
+    "Details",
+    "Anmerkungen",
+    "Hinweise",
+    "Remarques",
+    "Notas",
+    "Observações",
+    "Osservazioni",
+    "备注",
+    "備考",
+    "Примечания",
+    "비고",
+    "Results",
+    "Evidence",
+    "Follow-up",
+    "Misc",
+];
+const DEFECTS: &[&str] = &[
+    "The session token ends up in the access log.",
+    "Refunds are paid to the wrong account.",
+    "Every second login ends in a 500.",
+    "This must not go out.",
+    "Die zweite Buchung geht verloren.",
+    "La sauvegarde a disparu.",
+    "La copia de seguridad desaparece.",
+    "令牌会写进访问日志。",
+    "トークンがログに書かれます。",
+    "Токен попадает в журнал доступа.",
+    "토큰이 로그에 남습니다.",
+    "❌",
+    "👎",
+    "🤔",
+    "-2",
+];
+const BAD_SIGNS: &[&str] = &[
+    "❌",
+    "⚠️",
+    "🟡",
+    "🟠",
+    "🔴",
+    "👎",
+    "🤔",
+    "⛔",
+    "🚫",
+    "🙃",
+    "☐",
+    "✗",
+    "★☆☆☆☆",
+    "-1",
+    "0/10",
+    ":(",
+];
+const FLAGS: &[&str] = &[
+    "\"blocking\": true",
+    "\"requires_changes\": true",
+    "\"complete\": false",
+    "\"truncated\": true",
+    "\"dry_run\": true",
+    "\"errors\": [\"x\"]",
+    "\"confidence\": 0",
+    "\"complete\": 0",
+    "\"complete\": \"false\"",
+    "\"blocking\": 1",
+    "\"blocking\": \"yes\"",
+    "\"second\": {\"verdict\": \"reject\"}",
+    "\"reviewers\": [{\"verdict\": \"approve\"}, {\"verdict\": \"reject\"}]",
+    "\"score\": 1",
+    "\"flag\": false",
+    "\"icon\": \"❌\"",
+    "\"vote\": -1",
+    "\"is_final\": false",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn no_order_of_rows_hides_one(bad in 0..ROWS.len(), at in 0_usize..4, long in any::<bool>(), verdict in 0_usize..3) {
+        let verdict = ["| Verdict | Approve |", "| Decision | ✅ Approved |", "| Ready to merge? | Yes |"][verdict];
+        let mut rows = vec![verdict];
+        rows.extend(GOOD_ROWS);
+        rows.insert(at, ROWS[bad]);
+        let head = if long { long_review() } else { String::new() };
+        let table = format!("{head}| Field | Value |\n|---|---|\n{}\n", rows.join("\n"));
+        prop_assert!(!approves(&table), "{table}");
+    }
+
+    #[test]
+    fn no_section_hides_a_defect(
+        heading in 0..HEADINGS.len(), defect in 0..DEFECTS.len(), form in 0_usize..5, first in any::<bool>(),
+        long in any::<bool>(),
+    ) {
+        let defect = DEFECTS[defect];
+        let body = match form {
+            0 => defect.to_owned(),
+            1 => format!("- {defect}"),
+            2 => format!("1. {defect}"),
+            3 => format!("All tests pass.\n\n{defect}"),
+            _ => format!("> {defect}"),
+        };
+        let section = format!("## {}\n\n{body}", HEADINGS[heading]);
+        // In a long review a quotation or a list before the verdict is material, not an answer, and
+        // only sections that announce remarks are read word by word.
+        let remarks = heading < 6;
+        prop_assume!(!(long && (first || form == 4 || !remarks)));
+        let head = if long { long_review() } else { String::new() };
+        let verdict = "## Verdict\n\nApprove";
+        let text = if first { format!("{head}{section}\n\n{verdict}") } else { format!("{head}{verdict}\n\n{section}") };
+        prop_assert!(!approves(&text), "{text}");
+    }
+
+    #[test]
+    fn no_sign_is_passed_over(which in 0_usize..1000, sign in 0..BAD_SIGNS.len(), place in 0_usize..4) {
+        let approvals: Vec<String> = entries(APPROVALS)
+            .into_iter()
+            .map(|(_, text)| text)
+            .filter(|text| !is_json(text) && !text.contains("```"))
+            .collect();
+        let text = approvals[which % approvals.len()].trim_end();
+        let sign = BAD_SIGNS[sign];
+        let changed = match place {
+            0 => format!("{text}\n\n{sign}"),
+            1 => format!("{sign}\n\n{text}"),
+            2 => format!("{text}\n\n- {sign} Tests"),
+            _ => format!("{text}\n\nTests: {sign}"),
+        };
+        prop_assert!(!approves(&changed), "{changed}");
+    }
+
+    #[test]
+    fn no_flag_is_passed_over(which in 0_usize..1000, flag in 0..FLAGS.len(), last in any::<bool>()) {
+        let approvals: Vec<String> = entries(APPROVALS)
+            .into_iter()
+            .map(|(_, text)| text)
+            .filter(|text| is_json(text) && text.ends_with('}'))
+            .collect();
+        let text = &approvals[which % approvals.len()];
+        let flag = FLAGS[flag];
+        let changed = if last {
+            format!("{}, {flag}}}", &text[..text.len() - 1])
+        } else {
+            format!("{{{flag}, {}", &text[1..])
+        };
+        prop_assert!(!approves(&changed), "{changed}");
+    }
 }
 
 #[test]

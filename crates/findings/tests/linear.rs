@@ -5,6 +5,7 @@
     reason = "what reading costs can only be measured with a clock"
 )]
 
+use std::fmt::Write as _;
 use std::time::Instant;
 
 /// A text of about `bytes` bytes made of one piece again and again.
@@ -91,6 +92,38 @@ const SHAPES: &[Shape] = &[
             "| File | Issue |\n|---|---|\n{}",
             repeated("| a.rs:3 | The name is short |\n", n)
         )
+    }),
+    ("a table with a verdict", |n| {
+        format!(
+            "| Field | Value |\n|---|---|\n| Verdict | Approve |\n{}",
+            repeated("| Tests | all pass |\n", n)
+        )
+    }),
+    ("one wide row", |n| {
+        format!("| Verdict | Approve |\n|---|---|\n|{}", repeated(" a |", n))
+    }),
+    ("signs", |n| repeated("👎✅", n)),
+    ("votes", |n| repeated("-1 2/10 ", n)),
+    ("notes after a verdict", |n| {
+        format!(
+            "Verdict: approve\n\n## Notes\n\n{}",
+            repeated("The tests pass. ", n)
+        )
+    }),
+    ("code with sentences", |n| {
+        format!(
+            "Verdict: approve\n\n```\n{}```\n",
+            repeated("All of the tests pass.\n", n)
+        )
+    }),
+    ("flags of a report", |n| {
+        let mut text = String::from("{\"approved\": true");
+        let mut number = 0;
+        while text.len() < n {
+            number += 1;
+            let _ = write!(text, ", \"flag{number}\": false");
+        }
+        text + "}"
     }),
     ("number signs", |n| repeated("#", n)),
     ("headings", |n| repeated("# a heading\n", n)),

@@ -1,5 +1,5 @@
-//! The free text of an approving answer: what stops the approval, in eight languages and in every
-//! field, and harmless notes that must not. The test prints the counts.
+//! The free text of an approving answer: what stops the approval, in every language of the list and
+//! in every field, and harmless notes that must not. The test prints the counts.
 
 use findings::{ReviewClaim, read_answer};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn form(name: &str, value: Value) -> String {
 }
 
 fn claim(text: &str) -> ReviewClaim {
-    read_answer(text, COMMIT).review.claim
+    read_answer(text, COMMIT, &[]).review.claim
 }
 
 /// The same words in every place of an answer in which words may stand.
@@ -54,7 +54,7 @@ fn harmless_notes_still_approve() {
     let notes = entries(HARMLESS);
     let stopped: Vec<_> = notes
         .iter()
-        .map(|note| (note, read_answer(&form("notes", json!(note)), COMMIT)))
+        .map(|note| (note, read_answer(&form("notes", json!(note)), COMMIT, &[])))
         .filter(|(_, read)| read.review.claim != ReviewClaim::Approved)
         .map(|(note, read)| (note, read.unclear, read.review.claim_text))
         .collect();
@@ -64,7 +64,8 @@ fn harmless_notes_still_approve() {
         stopped.len()
     );
     assert!(notes.len() >= 150);
-    assert!(stopped.len() * 100 < notes.len() * 3, "{stopped:#?}");
+    // The rest is asked once for the bare form: a text that is not understood never approves.
+    assert!(stopped.len() * 4 <= notes.len(), "{stopped:#?}");
 }
 
 #[test]
@@ -80,6 +81,7 @@ fn what_stops_an_approval_stops_it_in_every_field() {
             }
         }
     }
+    assert!(notes.len() >= 400, "{}", notes.len());
     println!(
         "stopping notes: {} in {tried} answers, {} approved",
         notes.len(),
@@ -98,6 +100,7 @@ fn the_reason_says_what_to_do() {
     let read = read_answer(
         &form("notes", json!("Please revert line 3 before merging.")),
         COMMIT,
+        &[],
     );
     let why = read.unclear.unwrap_or_default();
     assert!(
@@ -132,6 +135,44 @@ fn a_finding_that_blocks_is_no_minor_one() {
             ReviewClaim::Approved,
             "{finding}"
         );
+    }
+}
+
+const PRAISE: &[&str] = &[
+    "Looks good.",
+    "All tests pass.",
+    "The change is correct and well tested.",
+    "No issues found.",
+    "LGTM",
+    "Saubere Änderung.",
+    "Aucun problème trouvé.",
+    "Código limpio.",
+    "Os testes passam.",
+    "Codice pulito.",
+    "Замечаний нет.",
+    "代码清晰。",
+    "問題ありません。",
+    "코드가 명확합니다.",
+];
+const DISGUISES: usize = 12;
+
+/// Writes a text in another way: case, Markdown, line breaks, punctuation, invisible characters,
+/// homoglyphs. The first four leave praise as it is.
+fn disguised(text: &str, how: usize) -> String {
+    let bare = text.trim_end_matches(['.', '。']);
+    match how {
+        0 => text.to_owned(),
+        1 => text.to_uppercase(),
+        2 => format!("**{text}**"),
+        3 => format!("- {text}"),
+        4 => text.replace(' ', "\n"),
+        5 => text.replace(' ', "\u{a0}"),
+        6 => format!("{bare}!!!"),
+        7 => text.replace(' ', " \u{200b}"),
+        8 => text.replace('o', "\u{43e}"),
+        9 => text.chars().flat_map(|c| [c, '\u{2060}']).collect(),
+        10 => format!("`{bare}`"),
+        _ => format!("({bare})"),
     }
 }
 
@@ -218,6 +259,27 @@ const IT: &[&str] = &[
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    /// A stopping note never approves between vouched sentences, however it is written.
+    #[test]
+    fn no_disguise_lets_a_stopping_note_pass(
+        at in 0_usize..1000, before in 0_usize..PRAISE.len(), after in 0_usize..PRAISE.len(),
+        disguise in 0_usize..DISGUISES, join in prop::sample::select(vec![" ", "\n", "\n\n", "; ", "\n- ", " - ", ", "]),
+        place in 0_usize..7,
+    ) {
+        let notes = entries(STOPPING);
+        let note = disguised(&notes[at % notes.len()], disguise);
+        let words = format!("{}{join}{note}{join}{}", PRAISE[before], PRAISE[after]);
+        let answer = &answers(&words)[place];
+        prop_assert_ne!(claim(answer), ReviewClaim::Approved, "{}", answer);
+    }
+
+    /// Praise stays praise in capitals, in bold and in a list.
+    #[test]
+    fn praise_passes_however_it_is_written(a in 0_usize..PRAISE.len(), b in 0_usize..PRAISE.len(), disguise in 0_usize..4) {
+        let words = format!("{}\n{}", disguised(PRAISE[a], disguise), PRAISE[b]);
+        prop_assert_eq!(claim(&form("notes", json!(words))), ReviewClaim::Approved, "{}", words);
+    }
 
     #[test]
     fn no_generated_stop_approves(kind in 0_usize..3, a in 0_usize..100, b in 0_usize..100, c in 0_usize..100, place in 0_usize..7) {

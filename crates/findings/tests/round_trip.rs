@@ -319,3 +319,55 @@ fn text_that_is_no_review_is_no_clean_report() {
         );
     }
 }
+
+// An approval that does not count is neither an approval nor a clean report in any form.
+#[test]
+fn an_approval_that_does_not_count_is_in_every_form() {
+    for text in [
+        "Verdict: approve\n\n## Notes\n\nRefunds are paid to the wrong account.",
+        "| Field | Value |\n|---|---|\n| Verdict | Approve |\n| Tests | ❌ |",
+        "Verdict: approve\n\n👎",
+        "{\"approved\": true, \"blocking\": true, \"dry_run\": true}",
+        "{\"approved\": true, \"truncated\": true}",
+        "{\"approved\": true, \"flag\": 7}",
+        "{\"verdict\": \"approve\", \"findings\": [{\"severity\": \"low\", \"title\": \"The name is short\", \"file\": \"a.rs\", \"blocking\": true}]}",
+    ] {
+        let review = read(text);
+        assert_ne!(
+            write::combined_verdict(&[&review]),
+            ReviewClaim::Approved,
+            "{text}"
+        );
+        let all = write::reported_findings(&review);
+        assert!(
+            all.iter()
+                .any(|finding| finding.rating.severity.is_must_fix()),
+            "{text}"
+        );
+        let entries: Vec<FindingEntry<'_>> = all.iter().map(FindingEntry::from).collect();
+        for written in [
+            write::sarif("countersign", "0", &entries).to_string(),
+            write::rdjson("countersign", &entries).to_string(),
+            write::rdjsonl(&entries),
+            write::gitlab(&entries).to_string(),
+            write::workflow_commands(&entries),
+            write::checkstyle(&entries),
+            write::junit("countersign", &entries),
+        ] {
+            assert!(!read(&written).findings.is_empty(), "{written}");
+        }
+        let verdict = write::combined_verdict(&[&review]);
+        let github = write::github_review(
+            GithubReviewEvent::from(verdict),
+            Some("HEAD"),
+            "Review",
+            "countersign",
+            &entries,
+            &DiffLines::default(),
+        );
+        assert!(
+            github["event"] != "APPROVE" && github.get("commit_id").is_none(),
+            "{github}"
+        );
+    }
+}

@@ -1,6 +1,10 @@
 //! Permissions of an agent session. An agent that connected by itself claims work and reports it.
 //! An agent that we spawned has one job, and the worker that spawned it reports. This module knows
 //! no tokens and no tools.
+//!
+//! A spawned agent has untrusted text in front of it: the change, findings, files of the
+//! repository. Its token can therefore do nothing that a worker does for it, even if the text
+//! persuades the agent to try.
 
 use crate::event::Lease;
 use crate::ticket::Ticket;
@@ -44,8 +48,11 @@ pub enum Denied {
 impl Access {
     pub fn check(self, action: Action) -> Result<(), Denied> {
         match (self, action) {
+            // Signs of life, questions, messages and a request for help are about its own job only.
             (Self::SelfRegistered, _) | (Self::Spawned(_), Action::Communicate) => Ok(()),
             (Self::Spawned(_), Action::Claim) => Err(Denied::AlreadyHasJob),
+            // The worker reads the result from the file that the brief names, and checks the
+            // checkout after it. A report over MCP would skip that.
             (Self::Spawned(_), Action::Report) => Err(Denied::SpawnerReports),
             (Self::Spawned(_), Action::CreateWork) => Err(Denied::MayNotCreateWork),
         }
@@ -56,8 +63,11 @@ impl Access {
         let Self::Spawned(lease) = self else {
             return true;
         };
+        // Looked up in the ticket itself and not in a clock: a lost lease ends the access at once.
         let mut jobs = ticket.jobs.iter();
         jobs.any(|job| {
+            // All three are needed. The fence alone is equal after the job was given back, when no
+            // one holds it.
             job.serial == lease.serial && job.fence == lease.fence && job.holder.is_some()
         })
     }

@@ -1,5 +1,8 @@
 //! Reviews of a change that belongs to no ticket. The change goes through the same state machine as
 //! an unsaved ticket: submitted by its author, checked, reviewed once, and never landed.
+//!
+//! There is no second set of rules for such a review. A verdict here means the same as the verdict
+//! on a ticket, because it comes from the same function.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +10,9 @@ use findings::Severity;
 
 use crate::advance::{Refused, advance, open_ticket};
 use crate::event::{Actor, Event, EventKind, Lease, Role};
-use crate::policy::{Fallback, Land, MinorOnly, OnExhausted, Policy, SeatSpec, VerifyNewFindings};
+use crate::policy::{
+    Fallback, Land, MinorOnly, OnExhausted, Policy, ReviewerConfig, VerifyNewFindings,
+};
 use crate::ticket::{ReworkReason, Spec, Stage, Submission, Ticket, TicketId, Time};
 use crate::usage::Usage;
 
@@ -26,10 +31,16 @@ pub enum AdhocOutcome {
 
 /// Returns the project's policy for one review by these reviewers, where findings from `fail_on` up
 /// must be fixed. The author of the change is not known, so model families cannot be compared.
-pub fn adhoc_policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Severity>) -> Policy {
+pub fn adhoc_policy(
+    project: &Policy,
+    reviewers: Vec<ReviewerConfig>,
+    fail_on: Option<Severity>,
+) -> Policy {
     let mut policy = Policy {
+        // One round: nobody reworks the change, the caller only wants to know.
         max_rounds: 1,
         on_exhausted: OnExhausted::Fail,
+        // The approved change stays where it is.
         land: Land::Branch,
         other_family: false,
         // No fallback agent: the caller gets the error and can name another reviewer.
@@ -38,16 +49,17 @@ pub fn adhoc_policy(project: &Policy, seats: Vec<SeatSpec>, fail_on: Option<Seve
     };
     if let Some(least) = fail_on {
         let all = Severity::ALL.into_iter();
+        // The worst severity orders first, so "up" means less or equal.
         policy.must_fix = all.filter(|severity| *severity <= least).collect();
         // The caller chose what fails, so a refusal over less is overruled, and shown as such.
         policy.minor_only = MinorOnly::Approve;
     }
     // With linters alone nobody has a vote, and there is no agent to verify.
-    if seats.iter().all(SeatSpec::is_linter) {
+    if reviewers.iter().all(ReviewerConfig::is_linter) {
         policy.gates.reviewer_approves = false;
         policy.verify = VerifyNewFindings::Never;
     }
-    policy.reviewers = seats;
+    policy.reviewers = reviewers;
     policy
 }
 
@@ -59,6 +71,8 @@ pub fn open_for_review(
     policy: &Policy,
     at: Time,
 ) -> Result<Ticket, Refused> {
+    // The author is a name of its own, which no reviewer has. So no reviewer is refused for its own
+    // work.
     let author = Actor::new("the author", Role::Builder);
     let event = |what| Event {
         at,
@@ -73,6 +87,7 @@ pub fn open_for_review(
     };
     let ticket = open_ticket(id, &event(created), policy)?.ticket;
     let lease = Lease {
+        // The only job so far is the build. The author is taken to have done it.
         serial: ticket.jobs_ordered,
         fence: 1,
     };
@@ -89,8 +104,11 @@ pub fn open_for_review(
 
 /// Returns the outcome, once no job is open any more.
 pub fn adhoc_outcome(ticket: &Ticket) -> AdhocOutcome {
-    match (ticket.stage, &ticket.setback) {
+    match (ticket.stage, &ticket.rework_reason) {
+        // Approved before anything else: a merge never runs here, but the stages exist.
         (Stage::Done | Stage::Approved | Stage::Merging, _) => AdhocOutcome::Approved,
+        // Before the failure: a change with red checks fails too, and the caller wants the names of
+        // the checks.
         (_, Some(ReworkReason::RedChecks { results })) => {
             let red = results.iter().map(|result| result.name.clone());
             AdhocOutcome::RedChecks(red.collect())
@@ -98,8 +116,25 @@ pub fn adhoc_outcome(ticket: &Ticket) -> AdhocOutcome {
         (_, Some(ReworkReason::ForbiddenPaths { paths, .. })) => {
             AdhocOutcome::ForbiddenPaths(paths.clone())
         }
+        // With one round and `on_exhausted = "fail"` a rejected change ends as failed.
         (Stage::Failed, _) => AdhocOutcome::ChangesRequested,
-        _ => AdhocOutcome::Undecided(undecided_reason(ticket)),
+        (
+            Stage::Pending
+            | Stage::Queued
+            | Stage::Building
+            | Stage::Checking
+            | Stage::Reviewing
+            | Stage::Rework
+            | Stage::Escalated
+            | Stage::Blocked
+            | Stage::Cancelled,
+            Some(
+                ReworkReason::Findings
+                | ReworkReason::Conflict { .. }
+                | ReworkReason::RedCombination { .. },
+            )
+            | None,
+        ) => AdhocOutcome::Undecided(undecided_reason(ticket)),
     }
 }
 
@@ -180,17 +215,17 @@ mod tests {
                 lease,
                 commit: change().commit,
                 review: Box::new(review.clone()),
-                isolation: String::new(),
+                sandbox: String::new(),
                 usage: Usage::default(),
             }
         })
     }
 
-    fn linter() -> SeatSpec {
-        SeatSpec {
+    fn linter() -> ReviewerConfig {
+        ReviewerConfig {
             name: "lint".to_owned(),
             command: Some("lint".to_owned()),
-            ..SeatSpec::default()
+            ..ReviewerConfig::default()
         }
     }
 
@@ -202,7 +237,7 @@ mod tests {
 
     #[test]
     fn one_look_and_nothing_lands() {
-        let policy = adhoc_policy(&Policy::default(), vec![SeatSpec::default()], None);
+        let policy = adhoc_policy(&Policy::default(), vec![ReviewerConfig::default()], None);
         let ticket = checked(&begin(&policy), &policy);
         assert!(matches!(ticket.jobs[0].task, Task::Review { .. }));
         let ticket = reviewed(&ticket, &policy, &findings::read("{\"approved\": true}"));
@@ -212,14 +247,14 @@ mod tests {
 
     #[test]
     fn the_word_that_fails_is_the_callers() {
-        let seats = vec![SeatSpec::default()];
+        let reviewers = vec![ReviewerConfig::default()];
         for (fail_on, expected) in [
             (None, AdhocOutcome::Approved),
             (Some(Severity::High), AdhocOutcome::Approved),
             (Some(Severity::Medium), AdhocOutcome::ChangesRequested),
             (Some(Severity::Low), AdhocOutcome::ChangesRequested),
         ] {
-            let policy = adhoc_policy(&Policy::default(), seats.clone(), fail_on);
+            let policy = adhoc_policy(&Policy::default(), reviewers.clone(), fail_on);
             let ticket = reviewed(&checked(&begin(&policy), &policy), &policy, &medium());
             assert_eq!(adhoc_outcome(&ticket), expected, "{fail_on:?}");
         }
@@ -240,7 +275,7 @@ mod tests {
 
     #[test]
     fn red_checks_are_said_before_anybody_is_asked() {
-        let policy = adhoc_policy(&Policy::default(), vec![SeatSpec::default()], None);
+        let policy = adhoc_policy(&Policy::default(), vec![ReviewerConfig::default()], None);
         let red = crate::ticket::CheckResult {
             name: "test".to_owned(),
             outcome: crate::ticket::CheckOutcome::Failed,

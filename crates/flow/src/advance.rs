@@ -1,6 +1,13 @@
 //! The state machine of a ticket. `stages` and `roles` say when an event is possible and who may
 //! report it, and `apply` calls its transition. Each file in `advance/` holds the transitions of
 //! one area.
+//!
+//! Everything here is pure: no clock, no I/O, no randomness. The time and the caller come with the
+//! event. That is why the log of a ticket replays to the same ticket, which `doctor --verify-log`
+//! checks for the whole store. A transition that reads anything else breaks that check.
+//!
+//! A refusal is an ordinary result, not a fault: late reports, repeated reports and callers without
+//! permission are expected every day, and each gets the reason and the next step.
 
 mod build;
 mod dependency;
@@ -118,7 +125,7 @@ pub enum Refused {
     )]
     MustNameAttempt { held: String },
     #[error(
-        "you named no attempt, and a verdict in these words has counted before: it may be the same one again. You hold {held}; nothing was changed"
+        "you named no attempt, and a report in these words has counted before: it may be the same one again. You hold {held}; nothing was changed"
     )]
     SameVerdict { held: String },
     #[error("you named no attempt, and {held} was not given to this process; nothing was changed")]
@@ -131,6 +138,16 @@ pub enum Refused {
     NoReason,
     #[error("there is no open finding {id}; `countersign ticket show` lists them")]
     NoSuchFinding { id: String },
+    #[error("there is no finding in it; nothing was changed")]
+    NoFindings,
+    #[error(
+        "there is no commit to comment on yet: the builder has not submitted anything; put it into the ticket's description, or wait for the first submission"
+    )]
+    NothingToComment,
+    #[error(
+        "{given} findings are too many: the policy keeps at most {most} of one review (limits.findings_max); nothing was changed"
+    )]
+    TooManyFindings { given: usize, most: usize },
     #[error(
         "{verdicts} rounds are the most a ticket can have; accept, take over, reset or reject it"
     )]
@@ -155,6 +172,7 @@ pub enum Refused {
     NoTitle,
 }
 
+// Such a refusal is no failure of the job: a fallback or another agent can still take it.
 impl Refused {
     /// Whether only this caller may not judge the change. Another agent may.
     pub fn is_reviewer_ineligible(&self) -> bool {
@@ -193,18 +211,24 @@ fn join_with_or<'a>(words: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Decides what an event does to a ticket. This is the only function that changes one.
+/// The order matters: a refused event must not add its usage, so it is admitted before the draft is
+/// made. The draft is a copy; an error in `apply` throws it away with its partial changes.
 pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, Refused> {
     admit(ticket, event, policy)?;
     let mut draft = Transition::new(ticket, event, policy);
     // The usage is added first: the transition must see what is left of the budget.
     draft.add_usage(event.what.usage());
     apply(&mut draft, &event.what)?;
+    // Parallel reviewers share one budget. The report of one can use it up while the others still
+    // run, and nothing else would look at them until they report.
     draft.stop_paid_jobs_over_budget();
     Ok(draft.into_step())
 }
 
 /// Checks version, stage, lease and role of an event before its transition runs.
 fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused> {
+    // The version comes first: a person who decided on an old view must look again, even if the
+    // decision would still be possible by accident.
     let what = &event.what;
     if let Some(seen) = event.expects.filter(|seen| *seen != ticket.version) {
         return Err(Refused::StaleVersion {
@@ -212,6 +236,7 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
             current: ticket.version,
         });
     }
+    // Stage before role, so that a finished ticket answers every caller with the same sentence.
     let stages = allowed_stages(what);
     if !stages.contains(&ticket.stage) {
         return Err(Refused::NotNow {
@@ -233,6 +258,7 @@ fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refused>
     Ok(())
 }
 
+// The match has no wildcard arm: a new event does not compile until its transition exists.
 fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
     match what {
         EventKind::Created { .. } => return Err(Refused::NotTheBeginning),
@@ -263,9 +289,9 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             lease,
             commit,
             review,
-            isolation,
+            sandbox,
             ..
-        } => draft.on_reviewed(*lease, commit, review, isolation)?,
+        } => draft.on_reviewed(*lease, commit, review, sandbox)?,
         EventKind::ReviewUnusable { lease, why, .. } => draft.on_review_unusable(*lease, why)?,
         EventKind::Verified {
             lease,
@@ -304,6 +330,11 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
         EventKind::BudgetReached { limit } => draft.on_budget_reached(limit),
         EventKind::BudgetRaised { budget, why } => draft.on_budget_raised(*budget, why)?,
         EventKind::Waived { finding, why } => draft.on_waived(finding, why)?,
+        EventKind::FindingsAdded {
+            commit,
+            findings,
+            must_fix,
+        } => draft.on_findings_added(commit, findings, *must_fix)?,
         EventKind::Settled { choice, why } => draft.on_settled(choice, why)?,
         EventKind::Resubmitted { submission } => draft.on_resubmitted(submission)?,
         EventKind::Cancelled { why } => draft.on_cancelled(why),
@@ -335,6 +366,8 @@ pub fn replay<'a>(
 ) -> Result<Option<Ticket>, Refused> {
     let mut ticket = None;
     for (event, policy) in log {
+        // The recorded policy of each event counts, not today's. A changed project policy must not
+        // change decisions of the past.
         let step = match &ticket {
             None => open_ticket(id, event, policy)?,
             Some(current) => advance(current, event, policy)?,

@@ -15,6 +15,7 @@ use crate::job::Task;
 use crate::ticket::TicketId;
 
 /// Longest attempt that is read.
+/// A ticket id, two numbers and a commit fit many times over.
 const LENGTH_MAX: usize = 300;
 /// Length of a SHA-256 commit id.
 const COMMIT_MAX: usize = 64;
@@ -22,6 +23,7 @@ const COMMIT_MAX: usize = 64;
 const SHOWN_MAX: usize = 120;
 const TASK_PREFIX: &str = "task:";
 /// Verdicts remembered per caller, to recognise one that is sent again.
+/// The list is stored with the caller, so it is bounded.
 const VERDICTS_MAX: usize = 64;
 
 /// One claim of one job. It names a claim and proves nothing: the caller's token decides who may
@@ -41,6 +43,8 @@ pub enum Attempt {
 impl Attempt {
     pub fn of_job(ticket: &TicketId, lease: Lease, task: &Task) -> Self {
         let commit = match task {
+            // The commit makes the attempt of a review useless for another commit of the same
+            // ticket.
             Task::Review { commit, .. } | Task::Verify { commit, .. } => Some(commit.clone()),
             Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
                 None
@@ -78,7 +82,10 @@ impl FromStr for Attempt {
 
     /// Parses strictly: a text in any other form than [`Attempt`] writes is refused (`+1`, `01`,
     /// spaces).
+    /// A lenient reader would accept two texts for one claim, and a misspelt attempt might hit
+    /// another one.
     fn from_str(text: &str) -> Result<Self, Refused> {
+        // The length is tested first, so that no long text is parsed or repeated.
         let parsed = if text.len() > LENGTH_MAX {
             None
         } else if let Some(numbers) = text.strip_prefix(TASK_PREFIX) {
@@ -87,8 +94,11 @@ impl FromStr for Attempt {
             parse_job(text)
         };
         parsed
+            // The round trip is the whole rule: written again, it has to be the same text.
             .filter(|attempt| attempt.to_string() == text)
             .ok_or_else(|| {
+                // The text is repeated to the caller and to the log. It is shortened and loses its
+                // control characters.
                 let start: String = text.chars().take(LENGTH_MAX).collect();
                 Refused::BadAttempt {
                     named: findings::shorten(&findings::one_line(&start), SHOWN_MAX),
@@ -113,6 +123,8 @@ fn parse_job(text: &str) -> Option<Attempt> {
         fence: parts.next()?.parse().ok()?,
     };
     let commit = parts.next().map(str::to_owned);
+    // Any letter or digit: the comparison with the lease decides. The limit keeps paths and spaces
+    // out.
     let is_commit = |text: &String| {
         (1..=COMMIT_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric())
     };
@@ -179,9 +191,13 @@ pub struct CallerState {
     /// Verdicts without an attempt, each with its claim, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<UnattributedVerdict>,
+    /// Approval that was sent back because its text is not understood. The same call again confirms
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questioned: Option<UnattributedVerdict>,
 }
 
-/// A verdict that was reported without an attempt.
+/// Text of a verdict, and the claim that it was about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnattributedVerdict {
     /// Hash of its text.
@@ -204,18 +220,46 @@ impl CallerState {
     #[must_use]
     pub fn after_claim(&self, attempt: &Attempt, has_session: bool) -> Self {
         let attempt = attempt.to_string();
+        // The same claim given again: a client that lost the answer asks twice. Without a session
+        // it may also be a second process.
         if self.open.as_ref() == Some(&attempt) {
             return Self {
                 given_twice: self.given_twice || !has_session,
                 ..self.clone()
             };
         }
+        // A new claim. If the one before is still open, its process may be alive and may report
+        // late.
         Self {
             open: Some(attempt),
             given_twice: false,
+            // Once set, it stays: nothing shows that the second process has ended.
             must_name: self.must_name || self.given_twice || self.open.is_some(),
             verdicts: self.verdicts.clone(),
+            // The question belonged to the claim before. The same words about another change would
+            // otherwise confirm it.
+            questioned: None,
         }
+    }
+
+    /// Returns the state after an approval of this claim was sent back because of its text.
+    #[must_use]
+    pub fn after_question(&self, attempt: &Attempt, words: &str) -> Self {
+        Self {
+            questioned: Some(UnattributedVerdict {
+                words: words.to_owned(),
+                attempt: attempt.to_string(),
+            }),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether the same approval of the same claim was sent back before.
+    pub fn is_questioned(&self, attempt: &Attempt, words: &str) -> bool {
+        let is_same = |asked: &UnattributedVerdict| {
+            asked.words == words && asked.attempt == attempt.to_string()
+        };
+        self.questioned.as_ref().is_some_and(is_same)
     }
 
     /// Returns the state after a verdict without an attempt was accepted for the last claim.
@@ -226,6 +270,7 @@ impl CallerState {
             words: verdict.to_owned(),
             attempt: self.open.clone().unwrap_or_default(),
         };
+        // The same verdict on the same claim is kept once, as the newest.
         after.verdicts.retain(|verdict| *verdict != new);
         after.verdicts.push(new);
         let surplus = after.verdicts.len().saturating_sub(VERDICTS_MAX);
@@ -238,6 +283,8 @@ impl CallerState {
     pub fn after_report(&self, attempt: &Attempt) -> Self {
         let attempt = attempt.to_string();
         Self {
+            // Only its own claim is closed. A report on an older one says nothing about the claim
+            // that is open.
             open: self.open.clone().filter(|open| *open != attempt),
             ..self.clone()
         }
@@ -253,6 +300,7 @@ pub fn admit(
     caller: Option<&CallerState>,
 ) -> Result<(), Refused> {
     let ReportClaim { attempt, verdict } = report;
+    // A malformed attempt is refused before anything else, also if nothing is held.
     let attempt = attempt.map(str::parse::<Attempt>).transpose()?;
     let Some(held) = held else {
         return Err(Refused::NothingHeld {
@@ -260,12 +308,14 @@ pub fn admit(
         });
     };
     match (attempt, caller) {
+        // All of it must be equal: ticket, job, fence and commit.
         (Some(attempt), _) if attempt == held.attempt => Ok(()),
         (Some(attempt), _) => Err(Refused::OtherAttempt {
             named: attempt.to_string(),
             held: held.described.clone(),
         }),
         (None, Some(caller)) => admit_unnamed(held, caller, verdict),
+        // The token was made for this claim and ends with it. There is no second process.
         (None, None) => Ok(()),
     }
 }
@@ -276,12 +326,15 @@ fn admit_unnamed(
     verdict: Option<&str>,
 ) -> Result<(), Refused> {
     let described = held.described.clone();
+    // This comes first: it is the answer that tells the client what to do from now on.
     if caller.must_name {
         return Err(Refused::MustNameAttempt { held: described });
     }
+    // The token holds a claim that another process of it was given.
     if caller.open != Some(held.attempt.to_string()) {
         return Err(Refused::GivenToAnother { held: described });
     }
+    // The same words for another claim may be a delayed copy of the earlier report.
     let is_of_another = |earlier: &UnattributedVerdict| {
         verdict == Some(earlier.words.as_str()) && caller.open.as_ref() != Some(&earlier.attempt)
     };
@@ -389,7 +442,7 @@ mod tests {
         let task = Task::Review {
             commit: format!("c{serial}"),
             round: serial,
-            seat: "reviewer".to_owned(),
+            reviewer: "reviewer".to_owned(),
         };
         HeldClaim::of_job(&ticket, Lease { serial, fence }, &task)
     }
@@ -421,6 +474,94 @@ mod tests {
             assert_eq!(admit(under(&named), Some(&held), Some(&caller)), Ok(()));
             caller = caller.after_report(&held.attempt);
         }
+    }
+
+    /// One of several processes with the same token and without sessions does something.
+    #[derive(Clone, Copy, Debug)]
+    enum ProcessStep {
+        /// It asks for its assignment.
+        Ask(usize),
+        /// It reports on the claim that it was given, in one of a few wordings.
+        Report(usize, u8),
+        /// Its last report arrives again.
+        Repeat(usize),
+        /// The lease of the token ends without a report.
+        Lose,
+    }
+
+    fn step() -> impl proptest::strategy::Strategy<Value = ProcessStep> {
+        use proptest::prelude::*;
+        prop_oneof![
+            4 => (0..3_usize).prop_map(ProcessStep::Ask),
+            4 => (0..3_usize, 0..200_u8).prop_map(|(process, words)| ProcessStep::Report(process, words)),
+            2 => (0..3_usize).prop_map(ProcessStep::Repeat),
+            1 => Just(ProcessStep::Lose),
+        ]
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(2_000))]
+
+        /// Whatever the processes of a token do, a report without an attempt counts only for the
+        /// claim that its own process was given.
+        #[test]
+        fn an_unnamed_report_counts_for_the_claim_of_its_own_process_only(
+            steps in proptest::collection::vec(step(), 1..40)
+        ) {
+            let (mut caller, mut held, mut serial) = (CallerState::default(), None, 0);
+            // The claim of each process, and what it reported last on which claim.
+            let mut given: [Option<Attempt>; 3] = Default::default();
+            let mut sent: [Option<(String, Attempt)>; 3] = Default::default();
+            for step in steps {
+                let (process, words, meant) = match step {
+                    ProcessStep::Ask(process) => {
+                        let current: &HeldClaim = held.get_or_insert_with(|| {
+                            serial += 1;
+                            claim(serial, 1)
+                        });
+                        caller = caller.after_claim(&current.attempt, false);
+                        given[process] = Some(current.attempt.clone());
+                        continue;
+                    }
+                    ProcessStep::Lose => {
+                        held = None;
+                        continue;
+                    }
+                    // Each process has wordings of its own, as each looks at its own work.
+                    ProcessStep::Report(process, words) => match given[process].clone() {
+                        Some(meant) => (process, format!("{process} {words} {meant}"), meant),
+                        None => continue,
+                    },
+                    ProcessStep::Repeat(process) => match sent[process].clone() {
+                        Some((words, meant)) => (process, words, meant),
+                        None => continue,
+                    },
+                };
+                sent[process] = Some((words.clone(), meant.clone()));
+                let report = ReportClaim { attempt: None, verdict: Some(&words) };
+                if admit(report, held.as_ref(), Some(&caller)).is_ok() {
+                    let counted = held.take().map(|held| held.attempt);
+                    proptest::prop_assert_eq!(counted.as_ref(), Some(&meant));
+                    caller = caller.after_verdict(&words).after_report(&meant);
+                    given[process] = None;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_same_words_on_the_same_claim_confirm_a_questioned_approval() {
+        let (first, second) = (claim(1, 1), claim(2, 1));
+        let caller = CallerState::default().after_claim(&first.attempt, false);
+        assert!(!caller.is_questioned(&first.attempt, "words"));
+        let caller = caller.after_question(&first.attempt, "words");
+        assert!(caller.is_questioned(&first.attempt, "words"));
+        assert!(!caller.is_questioned(&first.attempt, "others"));
+        assert!(!caller.is_questioned(&second.attempt, "words"));
+        let other = caller.after_question(&first.attempt, "others");
+        assert!(!other.is_questioned(&first.attempt, "words"));
+        let next = caller.after_claim(&second.attempt, false);
+        assert!(!next.is_questioned(&first.attempt, "words"));
     }
 
     #[test]

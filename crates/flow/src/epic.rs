@@ -1,4 +1,7 @@
 //! Epics: the state of a group of tickets, and its final report.
+//!
+//! The state is derived from the tickets every time and stored nowhere, so it cannot disagree with
+//! them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,15 +49,19 @@ pub fn epic_status(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
             .map(|ticket| ticket.id.clone())
             .collect::<Vec<_>>()
     };
+    // A critical ticket stops the epic before anything else is looked at: work that is ready must
+    // not be started on top of it.
     let stops_epic = |ticket: &&Ticket| ticket.spec.critical && has_failed(ticket);
     if let Some(ticket) = tickets.iter().find(stops_epic) {
         let (by, why) = (ticket.id.clone(), ticket.ended.clone().unwrap_or_default());
         return EpicStatus::Stopped { by, why };
     }
+    // Work goes on while anything can go on, even if other tickets wait for a person.
     let ready = ids(&|ticket| ticket.stage.is_active());
     if !ready.is_empty() {
         return EpicStatus::Goes { ready };
     }
+    // Nothing runs, and these are not at an end: only a person can move them.
     let waiting = ids(&|ticket| !ticket.stage.is_terminal());
     if !waiting.is_empty() {
         return EpicStatus::Waits { tickets: waiting };
@@ -114,6 +121,7 @@ pub fn summarize(tickets: &[Ticket]) -> EpicSummary {
     }
     let began = tickets.iter().map(|ticket| ticket.created_at.0).min();
     let ended = tickets.iter().map(|ticket| ticket.updated_at.0).max();
+    // Clocks of several machines may disagree by a little; a negative time counts as none.
     let took = ended.zip(began).map_or(0, |(ended, began)| ended - began);
     sum.took_ms = u64::try_from(took).unwrap_or_default();
     sum
@@ -162,7 +170,7 @@ pub fn render_markdown(id: &str, title: &str, sum: &EpicSummary) -> String {
     let _ = writeln!(
         out,
         "- {} and {} tokens, {} a landed ticket; {} s from start to end\n",
-        format_dollars(spent.usd_micros),
+        spent.describe_cost([]),
         spent.tokens,
         format_dollars(spent.usd_micros / (sum.landed.max(1) as u64)),
         sum.took_ms / 1000,
@@ -180,6 +188,7 @@ pub fn render_markdown(id: &str, title: &str, sum: &EpicSummary) -> String {
             line.findings,
             format_dollars(line.usd_micros),
             line.took_ms / 1000,
+            // A bar would end the cell of the table.
             findings::one_line(&line.title).replace('|', "/"),
         );
     }
@@ -188,15 +197,16 @@ pub fn render_markdown(id: &str, title: &str, sum: &EpicSummary) -> String {
 
 /// Returns the lines of a dry run: one for each agent that would be started. Several reviewers are
 /// named.
-pub fn dry_run_plan(id: &TicketId, max_rounds: u32, seats: &[String]) -> Vec<String> {
+pub fn dry_run_plan(id: &TicketId, max_rounds: u32, reviewers: &[String]) -> Vec<String> {
     let would = |role: &str, round: u32| {
+        // Tests and documents pin this wording.
         format!("[DRY-RUN] Would spawn epic-{role} for Story {id} round {round}")
     };
     let mut lines = vec![format!("[DRY-RUN] Would spawn epic-builder for Story {id}")];
     for round in 1..=max_rounds {
-        for seat in seats {
-            let several = if seats.len() > 1 {
-                format!(" ({})", findings::one_line(seat))
+        for reviewer in reviewers {
+            let several = if reviewers.len() > 1 {
+                format!(" ({})", findings::one_line(reviewer))
             } else {
                 String::new()
             };

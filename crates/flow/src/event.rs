@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use findings::Review;
+use findings::{Finding, Review};
 use serde::{Deserialize, Serialize};
 
 use crate::ticket::{CheckResult, Spec, Submission, TicketId, Time};
@@ -59,6 +59,9 @@ pub struct Actor {
     /// Name under which a person configured the agent. One program has one such name in all roles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
+    /// Model that did the work, if the configuration or the agent names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 impl Actor {
@@ -75,6 +78,7 @@ impl Actor {
             role,
             family: None,
             written: None,
+            model: None,
         }
     }
 }
@@ -146,7 +150,8 @@ pub enum EventKind {
         lease: Lease,
         commit: String,
         review: Box<Review>,
-        isolation: String,
+        #[serde(alias = "isolation")]
+        sandbox: String,
         usage: Usage,
     },
     /// The reviewer ended without a usable review.
@@ -228,6 +233,15 @@ pub enum EventKind {
         finding: String,
         why: String,
     },
+    /// A person reports defects of the current commit: a comment on a line, or the results of a
+    /// tool that the person ran.
+    FindingsAdded {
+        /// Commit that the lines refer to.
+        commit: String,
+        findings: Vec<Finding>,
+        /// Every finding blocks the ticket, whatever its severity.
+        must_fix: bool,
+    },
     Settled {
         choice: Choice,
         why: String,
@@ -266,6 +280,7 @@ impl EventKind {
             Self::BudgetReached { .. } => "budget_reached",
             Self::BudgetRaised { .. } => "budget_raised",
             Self::Waived { .. } => "waived",
+            Self::FindingsAdded { .. } => "findings_added",
             Self::Settled { .. } => "settled",
             Self::Resubmitted { .. } => "resubmitted",
             Self::Cancelled { .. } => "cancelled",
@@ -296,6 +311,7 @@ impl EventKind {
             | Self::BudgetReached { .. }
             | Self::BudgetRaised { .. }
             | Self::Waived { .. }
+            | Self::FindingsAdded { .. }
             | Self::Settled { .. }
             | Self::Resubmitted { .. }
             | Self::Cancelled { .. } => None,
@@ -327,6 +343,7 @@ impl EventKind {
             | Self::BudgetReached { .. }
             | Self::BudgetRaised { .. }
             | Self::Waived { .. }
+            | Self::FindingsAdded { .. }
             | Self::Settled { .. }
             | Self::Resubmitted { .. }
             | Self::Cancelled { .. } => Usage::default(),

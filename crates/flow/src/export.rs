@@ -1,5 +1,8 @@
 //! Exports tickets to formats of other systems: task file, epic state, review report and findings
 //! document.
+//!
+//! The names and the values of the fields belong to those systems. A change here breaks their
+//! readers.
 
 use findings::write::{
     DocumentHeader, FindingEntry, ReviewReport, review_report, write_findings_document,
@@ -52,6 +55,7 @@ pub fn task_json(ticket: &Ticket) -> Value {
         "deliverables": ticket.submission.as_ref().map(|it| it.files.clone()).unwrap_or_default(),
         "notes": [],
         "context": queue_context(ticket, context),
+        // Other systems count repetitions, we count rounds: the first round is no retry.
         "retry_count": ticket.rounds.len().saturating_sub(1),
         "plan": null,
     })
@@ -65,11 +69,14 @@ fn queue_context(ticket: &Ticket, context: Value) -> Value {
     let submission = ticket.submission.as_ref();
     let branch = submission.map(|submission| submission.branch.clone());
     for (ours, theirs) in [("branch", "branch_name"), ("epic", "epic_key")] {
+        // Our name is removed, so that the other system does not read the same fact under two
+        // names.
         if let Some(value) = fields.remove(ours) {
             fields.insert(theirs.to_owned(), value);
         }
     }
     if let Some(branch) = branch {
+        // The imported name of the branch wins: it is what the other system asked for.
         fields.entry("branch_name").or_insert(branch.into());
     }
     Value::Object(fields)
@@ -104,21 +111,23 @@ fn ticket_state(ticket: &Ticket) -> Value {
 
 fn review_history(round: &Round) -> Value {
     json!({
+        // Attempts are counted from 0 in that format, rounds from 1 here.
         "attempt": round.number - 1,
         "reviewed_at": round.decided_at.to_iso(),
         "status": if round.verdict.approved { "pass" } else { "fail" },
         "overall_score": round.verdict.overall_score,
-        "blocking_issues_count": round.seats.iter().filter_map(|seat| seat.answer.as_ref()).map(|a| a.blocking_issues).sum::<u32>(),
+        "blocking_issues_count": round.panel.iter().filter_map(|reviewer| reviewer.answer.as_ref()).map(|a| a.blocking_issues).sum::<u32>(),
         "revision_notes": notes(round),
     })
 }
 
 fn notes(round: &Round) -> Option<String> {
     let notes: Vec<&str> = round
-        .seats
+        .panel
         .iter()
-        .filter_map(|seat| seat.answer.as_ref()?.notes.as_deref())
+        .filter_map(|reviewer| reviewer.answer.as_ref()?.notes.as_deref())
         .collect();
+    // Notes of an approved round are no reason for a revision.
     (!round.verdict.approved && !notes.is_empty()).then(|| notes.join("\n\n"))
 }
 
@@ -140,9 +149,9 @@ fn select_round(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRo
 /// Returns the findings reported in a round, worst first.
 fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a LedgerEntry> {
     let reported: std::collections::BTreeSet<&String> = round
-        .seats
+        .panel
         .iter()
-        .filter_map(|seat| seat.answer.as_ref())
+        .filter_map(|reviewer| reviewer.answer.as_ref())
         .flat_map(|answer| &answer.reported)
         .collect();
     let mut entries: Vec<_> = ticket
@@ -189,8 +198,8 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
     let mut text = write_findings_document(&head, &exported);
     if !ticket.ledger.entries.is_empty() {
         let lines = ticket.ledger.findings_by_round(round.number);
-        text.push_str("\n## Evolution\n\n");
-        text.push_str(&crate::ledger::evolution_table(&lines));
+        text.push_str("\n## Findings by round\n\n");
+        text.push_str(&crate::ledger::findings_by_round_table(&lines));
     }
     Ok(text)
 }
@@ -204,7 +213,12 @@ fn reviewers(round: &Round) -> String {
     }
     match round.verdict.approved_by() {
         ApprovedBy::Reviewers { names, .. } if !names.is_empty() => names.join(", "),
-        _ => format!("policy, reviewer refused: {}", all().join(", ")),
+        ApprovedBy::Reviewers { .. }
+        | ApprovedBy::Person { .. }
+        | ApprovedBy::Earlier { .. }
+        | ApprovedBy::NobodyAsPolicySays => {
+            format!("policy, reviewer refused: {}", all().join(", "))
+        }
     }
 }
 
@@ -214,6 +228,8 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
     let entries = reported_in(ticket, round);
     let findings: Vec<&Finding> = entries
         .iter()
+        // A blocking issue has a list of its own in the report. In both lists it would be counted
+        // twice.
         .filter(|entry| !entry.blocking)
         .map(|entry| &entry.finding)
         .collect();
@@ -231,9 +247,9 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
         })
         .collect();
     let scores: Vec<(String, DimensionScore)> = round
-        .seats
+        .panel
         .iter()
-        .filter_map(|seat| seat.answer.as_ref())
+        .filter_map(|reviewer| reviewer.answer.as_ref())
         .flat_map(|answer| answer.scores.clone())
         .collect();
     let passed = |name: &str| {
@@ -242,6 +258,7 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
             .gates
             .iter()
             .find(|gate| gate.name == name)
+            // A gate that is off did not fail.
             .is_none_or(|gate| gate.passed)
     };
     let reviewers = reviewers(round);

@@ -1,6 +1,9 @@
 //! Estimates the cost of a round before it begins, and the rest of every cap. The estimate comes
 //! from the ticket's own rounds, else from earlier runs of its agents in this project; else there
 //! is none.
+//!
+//! No estimate is better than an invented one. If one agent has no history, the whole round has no
+//! estimate, because a sum without its most expensive part would mislead.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -68,6 +71,7 @@ pub struct CostHistory {
 impl CostHistory {
     /// Counts the event if it reports a finished, paid run.
     pub fn record(&mut self, event: &Event) {
+        // A failed run may have ended at once, so its cost says nothing about a whole one.
         let paid = matches!(
             event.what,
             EventKind::Submitted { .. }
@@ -76,6 +80,7 @@ impl CostHistory {
                 | EventKind::Verified { .. }
         );
         if paid {
+            // By role as well: the same agent costs more as a builder than as a reviewer.
             let entry = self.runs.entry((event.by.role, event.by.agent.clone()));
             let (runs, sum) = entry.or_default();
             *runs += 1;
@@ -100,6 +105,7 @@ pub fn forecast_round(
     spent_today: Usage,
 ) -> Forecast {
     let (usage, basis) =
+        // A ticket's own rounds know its size, so they go before the history of its agents.
         by_own_rounds(&ticket.rounds).unwrap_or_else(|| by_agent_history(agents, history));
     Forecast {
         round: ticket.round,
@@ -145,6 +151,10 @@ fn divide_usage(sum: Usage, n: u64) -> Usage {
         usd_micros: sum.usd_micros / n,
         tokens: sum.tokens / n,
         wall_ms: sum.wall_ms / n,
+        estimated_micros: sum.estimated_micros / n,
+        // A count of runs and no amount. Divided, it would become 0 and claim that every price is
+        // known.
+        unpriced_runs: sum.unpriced_runs,
     }
 }
 
@@ -152,6 +162,7 @@ fn divide_usage(sum: Usage, n: u64) -> Usage {
 pub fn remaining_caps(ticket: &Ticket, policy: &Policy, spent_today: Usage) -> Vec<RemainingCap> {
     let allowed = policy.rounds_allowed(ticket.counts.granted);
     let rounds = allowed.saturating_sub(ticket.counts.verdicts);
+    // Rounds always have a limit, so they are always shown; a cap only if it is set.
     let mut all = vec![RemainingCap {
         scope: "ticket".into(),
         what: CapUnit::Rounds,
@@ -243,6 +254,7 @@ mod tests {
             usd_micros: micros,
             tokens: 10,
             wall_ms: 2_000,
+            ..Usage::default()
         };
         Event {
             at: Time(0),

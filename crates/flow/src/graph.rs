@@ -1,4 +1,7 @@
 //! Orders tickets by their dependencies, or finds the cycle that makes that impossible.
+//!
+//! A cycle would leave all its tickets pending for ever, with nothing that fails and nothing to
+//! show. So it is refused when the tickets are created, with the names of the whole ring.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +25,7 @@ pub fn topological_order(
 ) -> Result<Vec<TicketId>, DependencyCycle> {
     let mut done: BTreeSet<&TicketId> = BTreeSet::new();
     let mut sorted = Vec::with_capacity(graph.len());
+    // Each pass takes at least one ticket or ends, so the loop is bounded by their number.
     while sorted.len() < graph.len() {
         let ready = |needs: &BTreeSet<TicketId>| {
             needs
@@ -33,6 +37,7 @@ pub fn topological_order(
             .filter(|(id, needs)| !done.contains(id) && ready(needs))
             .map(|(id, _)| id)
             .collect();
+        // Nothing is ready and something is left: the rest contains a cycle.
         if next.is_empty() {
             return Err(find_cycle(graph, &done));
         }
@@ -51,6 +56,7 @@ fn find_cycle(
     let mut at = graph.keys().find(|id| !done.contains(id));
     while let Some(id) = at {
         if let Some(start) = walk.iter().position(|visited| visited == id) {
+            // The walk may begin outside of the ring. Only the ring is shown.
             return DependencyCycle(walk.split_off(start));
         }
         walk.push(id.clone());

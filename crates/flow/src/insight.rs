@@ -42,6 +42,9 @@ pub struct Costs {
     pub usd_micros_per_round: u64,
     /// Total cost divided by the number of landed changes, or `None` without one.
     pub usd_micros_per_accepted: Option<u64>,
+    /// The number of tickets summed, if there are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_only: Option<u64>,
 }
 
 impl Costs {
@@ -59,22 +62,23 @@ impl Costs {
             usd_micros_per_ticket: each(paid).unwrap_or_default(),
             usd_micros_per_round: each(rounds).unwrap_or_default(),
             usd_micros_per_accepted: each(landed),
+            newest_only: None,
         }
     }
 
     /// Formats the costs: `$1.20 spent: $0.40 a ticket, $0.20 a round, $0.60 for each that landed`.
     pub fn describe(&self) -> String {
-        let [spent, ticket, round] = [
-            self.spent.usd_micros,
-            self.usd_micros_per_ticket,
-            self.usd_micros_per_round,
-        ]
-        .map(format_dollars);
+        let spent = self.spent.describe_cost([]);
+        let [ticket, round] =
+            [self.usd_micros_per_ticket, self.usd_micros_per_round].map(format_dollars);
         let landed = self.usd_micros_per_accepted.map_or_else(
             || "nothing landed yet".to_owned(),
             |each| format!("{} for each that landed", format_dollars(each)),
         );
-        format!("{spent} spent: {ticket} a ticket, {round} a round, {landed}")
+        let only = self.newest_only.map_or_else(String::new, |count| {
+            format!(" (the newest {count} tickets)")
+        });
+        format!("{spent} spent: {ticket} a ticket, {round} a round, {landed}{only}")
     }
 }
 

@@ -20,7 +20,9 @@ pub enum Task {
     Review {
         commit: String,
         round: u32,
-        seat: String,
+        /// Name of the reviewer in the panel.
+        #[serde(alias = "seat")]
+        reviewer: String,
     },
     Verify {
         commit: String,
@@ -32,7 +34,8 @@ pub enum Task {
     },
     /// Notifies the tickets that depend on this one.
     Tell {
-        news: DependencyUpdate,
+        #[serde(alias = "news")]
+        update: DependencyUpdate,
     },
 }
 
@@ -181,7 +184,19 @@ pub struct OpenJob {
     pub agent: Option<String>,
     /// That agent is a fallback for one that cannot take the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stand_in: bool,
+    #[serde(alias = "stand_in")]
+    pub fallback: bool,
+    /// Waits for quota so far. The first [`crate::policy::QUOTA_WAITS_MAX`] count as no attempt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub quota_waits: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A job to enqueue.

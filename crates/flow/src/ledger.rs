@@ -1,9 +1,12 @@
 //! The ledger: a ticket's findings over all rounds. A must-fix finding is closed only if a verifier
 //! finds it fixed or refutes it, or a named person waives it. Silence closes nothing.
+//!
+//! The rules lean to the open side. A reviewer that forgets a finding, a builder that says it is
+//! done and a verifier that is not sure all leave it open, because none of that proves a fix.
 
 mod by_round;
 
-pub use by_round::{RoundFindings, findings_by_round_table as evolution_table};
+pub use by_round::{RoundFindings, findings_by_round_table};
 
 use std::collections::BTreeSet;
 
@@ -64,6 +67,8 @@ pub enum FindingStatus {
     Duplicate,
 }
 
+/// `NotRepeated` and `Disputed` are open: neither the silence of a reviewer nor the word of the
+/// builder closes anything.
 impl FindingStatus {
     pub fn is_open(self) -> bool {
         matches!(
@@ -109,6 +114,8 @@ impl LedgerEntry {
     /// Whether it can cost a round. Praise, notes, and minor findings on lines that the change did
     /// not touch never do.
     pub fn costs_a_round(&self) -> bool {
+        // A severe defect counts wherever it is. A minor one on old lines is no reason to hold up
+        // this change.
         let is_unrelated = self.untouched && self.severity() >= Severity::Low;
         self.finding.actionable && !self.low_confidence && !is_unrelated
     }
@@ -127,6 +134,7 @@ impl LedgerEntry {
         self.finding.rating.severity
     }
 
+    // The history is searched and not the status: the entry may have been verified again since.
     pub fn reopened_in(&self, round: u32) -> bool {
         self.history
             .iter()
@@ -135,6 +143,8 @@ impl LedgerEntry {
 
     /// Whether a verifier refuted it on an earlier commit and a reviewer reports it on this one.
     pub fn was_refuted_before(&self, round: u32) -> bool {
+        // The last two changes have to be exactly these. An older refutation was followed by
+        // something else that already decided.
         let mut turns = self.history.iter().rev();
         let now = turns.next();
         let before = turns.next();
@@ -153,6 +163,7 @@ impl LedgerEntry {
     }
 
     fn set_status(&mut self, round: u32, status: FindingStatus) {
+        // A repeated status adds no line, so that the history has changes only.
         if self.status != status {
             self.history.push(StatusChange { round, status });
         }
@@ -222,7 +233,11 @@ impl Ledger {
             })
             .collect();
         let new: Vec<Finding> = incoming.iter().map(|one| one.finding.clone()).collect();
+        // No map of moved lines: `move_lines` has already brought the known findings to this
+        // commit.
         let links = track(&known, &new, &LineMap::default());
+        // One report can match several entries, and several reports one entry. Each is looked up by
+        // itself.
         let mut reported = BTreeSet::new();
         for (at, one) in incoming.iter().enumerate() {
             let untouched = is_untouched(one.finding, touched);
@@ -232,10 +247,13 @@ impl Ledger {
                 .filter_map(|link| self.entries.iter().position(|entry| entry.id == link.id))
                 .collect();
             let linked = indices.clone();
+            // Linked entries that this report may not touch are dropped, so the report gets an
+            // entry of its own.
             indices.retain(|index| self.is_repeated_by(*index, one));
             if indices.is_empty() {
                 indices.push(self.add_entry(round, one, untouched));
             }
+            // Done for a confident report only: a doubt must not close another doubt.
             if !one.low_confidence {
                 self.close_notes(round, reviewer, &linked, &indices);
             }
@@ -257,7 +275,10 @@ impl Ledger {
         };
         match (one.low_confidence, entry.low_confidence) {
             (true, true) | (false, false) => true,
+            // A doubt supports an open finding, but it must not bring a closed one back.
             (true, false) => entry.status.is_open(),
+            // A confident finding never continues a note: the note keeps its history, and is closed
+            // as a duplicate.
             (false, true) => false,
         }
     }
@@ -273,6 +294,7 @@ impl Ledger {
             let Some(note) = entry.filter(|e| e.low_confidence && e.status.is_open()) else {
                 continue;
             };
+            // The reason names the new id, so that a reader of the note finds the finding.
             note.note = Some(FindingNote {
                 by: by.to_owned(),
                 round,
@@ -285,6 +307,7 @@ impl Ledger {
     fn add_entry(&mut self, round: u32, one: &IncomingFinding<'_>, untouched: bool) -> usize {
         let finding = one.finding.clone();
         self.entries.push(LedgerEntry {
+            // Entries are never removed, so the length gives an id that was never used.
             id: format!("F{}", self.entries.len() + 1),
             fingerprint: fingerprint(&finding),
             finding,
@@ -292,6 +315,7 @@ impl Ledger {
             first_round: round,
             last_round: round,
             status: FindingStatus::Open,
+            // `report_again` sets it, with the rest of the report.
             blocking: false,
             untouched,
             low_confidence: one.low_confidence,
@@ -307,6 +331,7 @@ impl Ledger {
 
     /// Records the builder's report. A dispute changes the status; a claim of a fix proves nothing.
     pub fn apply_builder_report(&mut self, round: u32, by: &str, report: &FindingReport) {
+        // An unknown id of a builder is ignored. It must not create or reopen anything.
         let Some(entry) = self.find_open(&report.finding) else {
             return;
         };
@@ -315,6 +340,7 @@ impl Ledger {
             round,
             text: report.note.clone(),
         });
+        // `Fixed` stays a note: the builder's word is the claim that the verifier has to test.
         if report.outcome == ReportedOutcome::Disputed {
             entry.set_status(round, FindingStatus::Disputed);
         }
@@ -329,6 +355,8 @@ impl Ledger {
         answer: &VerifierAnswer,
         second: bool,
     ) -> bool {
+        // The finding may be closed since, for example waived by a person while the verifier read.
+        // Then the answer changes nothing.
         let Some(entry) = self.find_open(&answer.finding) else {
             return true;
         };
@@ -337,8 +365,12 @@ impl Ledger {
             round,
             text: answer.evidence.clone(),
         });
+        // The first answer is taken out: the pair is decided now, and a later round begins with a
+        // first one again.
         let outcome = match entry.opinion.take() {
             Some(first) => combine_outcomes(first, answer.outcome),
+            // A refutation closes a must-fix finding, so it is worth a second run. A confirmation
+            // is not: the builder has to look in any case.
             None if second && leaves_doubt(answer.outcome) => {
                 entry.opinion = Some(answer.outcome);
                 return false;
@@ -348,8 +380,11 @@ impl Ledger {
         match outcome {
             AnswerOutcome::Fixed => entry.set_status(round, FindingStatus::Fixed),
             AnswerOutcome::Refuted => entry.set_status(round, FindingStatus::Refuted),
+            // Not sure counts as confirmed. A wrong finding costs one rework; a defect that is
+            // waved through lands.
             AnswerOutcome::Confirmed | AnswerOutcome::Uncertain => {
                 entry.last_round = round;
+                // Reopened is kept, because it decides that a person looks at the loop.
                 if entry.status != FindingStatus::Reopened {
                     entry.set_status(round, FindingStatus::Open);
                 }
@@ -360,6 +395,8 @@ impl Ledger {
 
     /// Waives a finding in a person's name. Returns false if the finding is not open.
     pub fn waive(&mut self, round: u32, by: &str, id: &str, why: &str) -> bool {
+        // A waiver of a closed finding is refused, so that nobody reads it as the reason why it is
+        // closed.
         let Some(entry) = self.find_open(id) else {
             return false;
         };
@@ -372,9 +409,21 @@ impl Ledger {
         true
     }
 
+    /// Opens closed findings that a person reports again: a person's word stands above a
+    /// verifier's, and takes an earlier waiver back.
+    pub fn reopen(&mut self, round: u32, ids: &BTreeSet<String>) {
+        for entry in &mut self.entries {
+            if ids.contains(&entry.id) && !entry.status.is_open() {
+                entry.set_status(round, FindingStatus::Open);
+            }
+        }
+    }
+
     /// Marks open findings that no reviewer repeated in this round. It runs before the verdict.
     pub fn end_round(&mut self, round: u32) {
         for entry in &mut self.entries {
+            // Only plain open ones. A disputed or reopened finding has a reason of its own, which
+            // this mark would hide.
             if entry.status == FindingStatus::Open && entry.last_round < round {
                 entry.set_status(round, FindingStatus::NotRepeated);
             }
@@ -399,12 +448,14 @@ fn combine_outcomes(first: AnswerOutcome, second: AnswerOutcome) -> AnswerOutcom
         (AnswerOutcome::Uncertain, second) => second,
         (first, AnswerOutcome::Uncertain) => first,
         (first, second) if first == second => first,
+        // One confirms and one refutes. The safe side is the open one.
         (_, _) => AnswerOutcome::Confirmed,
     }
 }
 
 fn is_untouched(finding: &Finding, touched: &LineMap) -> bool {
     match (&finding.file, finding.line) {
+        // A finding without a line may be about anything in the file, so it counts as touched.
         (Some(file), Some(line)) => !touched.wrote_lines(file, line, finding.end_line),
         (Some(_) | None, _) => false,
     }
@@ -421,13 +472,17 @@ impl LedgerEntry {
     ) {
         self.reported_by.insert(reviewer.to_owned());
         self.last_round = round;
+        // A blocking report stays blocking, whatever a later reviewer thinks of it.
         self.blocking |= one.blocking;
+        // Touched once is touched: the line map of a later commit may no longer show it.
         self.untouched &= untouched;
         // A report of low confidence neither rewords a finding nor makes it more severe.
         if self.low_confidence || !one.low_confidence {
             self.merge_finding(one.finding);
         }
         match self.status {
+            // Both answers are about the same commit, and the reviewer showed a place. The
+            // contradiction stays open.
             // A verifier calls it fixed and a reviewer reports it, on the same commit: it is open.
             FindingStatus::Fixed if self.fixed_in(round) => {
                 self.set_status(round, FindingStatus::Open);
@@ -450,12 +505,14 @@ impl LedgerEntry {
     /// Takes the newest text, but keeps the higher severity: a must-fix finding is not closed by a
     /// milder rating.
     fn merge_finding(&mut self, finding: &Finding) {
+        // Praise on the same lines must not replace the text of a defect.
         if !finding.actionable {
             return;
         }
         let earlier = &self.finding;
         // The worst severity orders first.
         let was_graver = earlier.actionable && earlier.rating.severity < finding.rating.severity;
+        // A repetition without a line keeps the known place.
         let lines = if finding.line.is_some() {
             finding
         } else {

@@ -1,13 +1,19 @@
 //! The order and bisection of the landing queue: several approved commits are checked together, and
 //! if they are red, bisection finds the first commit that causes it.
+//!
+//! Checking together saves runs: a green train of eight needs one run of the checks instead of
+//! eight. A red one costs at most the bisection.
 
 use crate::job::Task;
 use crate::policy::Policy;
 use crate::ticket::{Ticket, TicketId, Time};
 
 /// Sort key of a ticket in the landing queue: by priority, then by the time of the approval.
+/// The id comes last and makes the order total, so that two workers agree on it.
 pub fn queue_position(ticket: &Ticket) -> Option<(i32, Time, TicketId)> {
     let approval = ticket.approval.as_ref()?;
+    // Higher priority sorts first, so it is negated; saturating, because the smallest number has no
+    // negative.
     let urgency = ticket.spec.priority.saturating_neg();
     Some((urgency, approval.at, ticket.id.clone()))
 }
@@ -28,6 +34,7 @@ pub fn allows_stacked_to_land(dependency: &Ticket) -> bool {
 
 /// Most commits that are checked together.
 pub fn batch_max(policy: &Policy) -> usize {
+    // 0 would make a train without commits, which never ends.
     policy.limits.batch_max.max(1) as usize
 }
 
@@ -54,6 +61,8 @@ impl Train {
     pub fn new(length: usize) -> Self {
         Self {
             green: 0,
+            // One more than the length, so that an untried train differs from one whose last commit
+            // is red.
             red: length + 1,
             length,
         }
@@ -66,9 +75,12 @@ impl Train {
                 culprit: None,
             };
         }
+        // The whole train first: in the ordinary case it is green, and one run decides.
         if self.red > self.length {
             return TrainStep::Try(self.length);
         }
+        // The longest green prefix and the shortest red one are neighbours, so the commit between
+        // them is the culprit. The commits after it are not blamed; they go into the next train.
         if self.red - self.green == 1 {
             return TrainStep::Land {
                 cars: self.green,
@@ -79,6 +91,8 @@ impl Train {
     }
 
     /// Records the result of the checks on the prefix of this length.
+    /// Flaky checks can contradict themselves. Both bounds are kept in order, so that every result
+    /// shortens the interval and the bisection ends.
     pub fn record_result(&mut self, prefix: usize, is_green: bool) {
         if is_green {
             self.green = self.green.max(prefix).min(self.length);

@@ -1,16 +1,17 @@
 //! Sentences about the events of a ticket, for people who watch it or read its log.
 
+mod details;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::{AnswerOutcome, Event, EventKind};
-use crate::forecast::{describe_remaining, remaining_caps};
 use crate::job::Queue;
 use crate::ledger::RoundFindings;
 use crate::policy::Policy;
-use crate::ticket::{
-    ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Submission, Ticket,
-};
-use crate::usage::{Usage, format_dollars};
+use crate::rejection::{describe_rejection, list_reported};
+use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Ticket};
+use crate::usage::format_dollars;
+use details::{describe_added, describe_cost_so_far, describe_signers};
 
 /// One sentence about a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Sentence {
 const NOTES_SHOWN_MAX: usize = 5;
 
 /// Words of all sentences.
-pub const ACTIVITIES: [&str; 34] = [
+pub const ACTIVITIES: [&str; 36] = [
     "agent_out",
     "blocked",
     "budget_raised",
@@ -41,8 +42,10 @@ pub const ACTIVITIES: [&str; 34] = [
     "disagreement",
     "done",
     "escalated_for_human_review",
-    "findings_by_round",
     "failed",
+    "finding",
+    "findings_added",
+    "findings_by_round",
     "forbidden_paths",
     "help_requested",
     "job_failed",
@@ -88,6 +91,8 @@ pub fn narrate(
     // A verdict begins the next round, but its event belongs to the round before.
     let round = before.map_or(after.round, |ticket| ticket.round);
     let mut story = vec![describe_event(event, round, after, policy)];
+    let reported = list_reported(event, after).into_iter();
+    story.extend(reported.map(|line| plain("finding", line)));
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
     if after.rounds.len() > rounds_before {
         story.extend(describe_verdict(after));
@@ -123,7 +128,7 @@ fn describe_forbidden(before: Option<&Ticket>, after: &Ticket) -> Option<Sentenc
     if after.counts.forbidden <= earlier {
         return None;
     }
-    let Some(ReworkReason::ForbiddenPaths { paths, .. }) = &after.setback else {
+    let Some(ReworkReason::ForbiddenPaths { paths, .. }) = &after.rework_reason else {
         return None;
     };
     let sentence = crate::advance::describe_forbidden_paths(paths);
@@ -235,8 +240,19 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
                 format!("{who} verified: {}", outcomes.join(", ")),
             )
         }
-        EventKind::Landed { branch, landed, .. } => {
-            good("landed", format!("{} is on {branch}", short_commit(landed)))
+        EventKind::Landed {
+            branch,
+            landed,
+            commit,
+            ..
+        } => {
+            let landed_as = if landed == commit {
+                String::new()
+            } else {
+                format!(", the same diff as the approved {}", short_commit(commit))
+            };
+            let text = format!("{} is on {branch}{landed_as}", short_commit(landed));
+            good("landed", text)
         }
         EventKind::Conflicted { files, .. } => bad(
             "conflicted",
@@ -271,9 +287,18 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
         EventKind::Waived { finding, why } => {
             plain("waived", format!("{who} waived {finding}: {why}"))
         }
+        EventKind::FindingsAdded {
+            findings, must_fix, ..
+        } => plain(
+            "findings_added",
+            format!("{who} reported {}", describe_added(findings, *must_fix)),
+        ),
         EventKind::Settled { choice, why } => plain(
             "settled",
-            format!("{who} decided: {} ({why})", choice.as_str()),
+            match why.trim() {
+                "" => format!("{who} decided: {}", choice.as_str()),
+                why => format!("{who} decided: {} ({why})", choice.as_str()),
+            },
         ),
         EventKind::Resubmitted { submission } => plain(
             "resubmitted",
@@ -283,34 +308,11 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
     }
 }
 
-/// Lists author names on commits other than the builder's. Anybody can write such a name, so they
-/// are shown apart.
-fn describe_signers(submission: &Submission) -> String {
-    match submission.signed_as.as_slice() {
-        [] => String::new(),
-        names => format!(", with commits signed as {}", names.join(", ")),
-    }
-}
-
-/// Names the mean cost of the rounds so far and the rest of the budget, before the next build.
-fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
-    let add = |sum: u64, cost: u64| sum.saturating_add(cost);
-    let rounds = ticket.rounds.iter().map(|round| round.usage.usd_micros);
-    let Some(mean) = rounds.fold(0, add).checked_div(ticket.rounds.len() as u64) else {
-        return String::new();
-    };
-    // The ticket does not know the day's sum over all tickets.
-    let mut left = remaining_caps(ticket, policy, Usage::default());
-    left.retain(|one| one.scope != "day");
-    let (cost, left) = (format_dollars(mean), describe_remaining(&left));
-    format!(" (about {cost} a round so far; {left})")
-}
-
 /// Tells that a fallback agent has just got a job.
 fn describe_takeover(before: Option<&Ticket>, after: &Ticket) -> Option<Sentence> {
     let ordered = before.map_or(0, |ticket| ticket.jobs_ordered);
     let mut jobs = after.jobs.iter();
-    let job = jobs.find(|job| job.serial > ordered && job.stand_in)?;
+    let job = jobs.find(|job| job.serial > ordered && job.fallback)?;
     let agent = findings::one_line(job.agent.as_deref().unwrap_or_default());
     let task = job.task.word();
     Some(plain(
@@ -369,22 +371,16 @@ fn describe_verdict(after: &Ticket) -> Vec<Sentence> {
                 short_commit(&round.commit),
                 match round.verdict.approved_by() {
                     ApprovedBy::Reviewers { names, .. } if !names.is_empty() => "countersigned",
-                    _ => "approved by policy",
+                    ApprovedBy::Reviewers { .. }
+                    | ApprovedBy::Person { .. }
+                    | ApprovedBy::Earlier { .. }
+                    | ApprovedBy::NobodyAsPolicySays => "approved by policy",
                 }
             ),
         )
     } else {
-        let failed: Vec<String> = round
-            .verdict
-            .gates
-            .iter()
-            .filter(|gate| !gate.passed)
-            .map(|gate| format!("{} ({})", gate.name, gate.why))
-            .collect();
-        bad(
-            "verdict",
-            format!("[REVIEW-REJECTED] {attempt}: {}", failed.join("; ")),
-        )
+        let why = describe_rejection(after, round);
+        bad("verdict", format!("[REVIEW-REJECTED] {attempt}: {why}"))
     }];
     story.extend(notes(after, round.number));
     let line = after.ledger.findings_by_round(round.number).pop();
@@ -438,7 +434,7 @@ fn describe_done(after: &Ticket) -> Sentence {
         "done",
         format!(
             "done: {by}, {}",
-            format_dollars(after.spent.ticket.usd_micros)
+            after.spent.ticket.describe_cost(&after.unpriced)
         ),
     )
 }
@@ -488,7 +484,13 @@ fn describe_earlier_approval(ticket: &Ticket, round: u32) -> String {
             let how = describe_countersigners(&names, &refused);
             format!("{how}, in round {round}, the same tree")
         }
-        _ => format!("countersigned in round {round}, the same tree"),
+        Some(
+            ApprovedBy::Reviewers { .. }
+            | ApprovedBy::Person { .. }
+            | ApprovedBy::Earlier { .. }
+            | ApprovedBy::NobodyAsPolicySays,
+        )
+        | None => format!("countersigned in round {round}, the same tree"),
     }
 }
 
@@ -528,7 +530,8 @@ pub fn describe_reason(reason: &Reason) -> String {
     }
 }
 
-fn count_noun(n: usize, noun: &str) -> String {
+/// Returns `1 file` or `2 files`.
+pub fn count_noun(n: usize, noun: &str) -> String {
     if n == 1 {
         format!("1 {noun}")
     } else {

@@ -8,13 +8,13 @@ mod limits;
 pub mod network;
 pub mod pattern;
 mod presets;
-mod seat;
+mod reviewer;
 
 pub use confidence::Confidence;
 pub use fallback::Fallback;
-pub use limits::Limits;
+pub use limits::{Limits, QUOTA_WAITS_MAX};
 pub use network::{Network, Networks};
-pub use seat::{ReviewScope, SeatSpec};
+pub use reviewer::{ReviewScope, ReviewerConfig};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -51,7 +51,7 @@ pub struct Policy {
     /// Whether agents review at all. A ticket without a review always says so.
     pub review: ReviewMode,
     /// The reviewers of a change.
-    pub reviewers: Vec<SeatSpec>,
+    pub reviewers: Vec<ReviewerConfig>,
     /// Reviewers that must approve.
     pub votes: Votes,
     /// Conditions of an approval. Each can be switched off.
@@ -118,7 +118,7 @@ impl Default for Policy {
             min_confidence: Confidence::STANDARD,
             minor_only: MinorOnly::Ask,
             review: ReviewMode::Agents,
-            reviewers: vec![SeatSpec::default()],
+            reviewers: vec![ReviewerConfig::default()],
             votes: Votes::All,
             gates: Gates::default(),
             dimensions: standard_dimensions(),
@@ -333,6 +333,10 @@ pub enum Land {
     /// The proven branch stays where it is.
     Branch,
     Merge,
+    /// One commit with the whole change.
+    Squash,
+    /// The commits of the change, replayed on the newest tip.
+    Rebase,
     Queue,
 }
 
@@ -416,35 +420,37 @@ impl Policy {
         if self.must_fix.is_empty() {
             found.push("must_fix is empty: nothing would ever be sent back".to_owned());
         }
-        self.seat_problems(found);
-        for (at, seat) in self.reviewers.iter().enumerate() {
+        self.reviewer_problems(found);
+        for (at, reviewer) in self.reviewers.iter().enumerate() {
             let mut before = self.reviewers.iter().take(at);
-            if before.any(|other| other.name == seat.name) {
+            if before.any(|other| other.name == reviewer.name) {
                 found.push(format!(
                     "two reviewers are called {:?}: give each its own name",
-                    seat.name
+                    reviewer.name
                 ));
             }
         }
         if let Votes::Quorum(n) = self.votes {
-            let seats = self.reviewers.len();
-            if n < 1 || n as usize > seats {
+            let reviewers = self.reviewers.len();
+            if n < 1 || n as usize > reviewers {
                 found.push(format!(
-                    "votes = quorum {n} with {seats} reviewer(s): choose 1 to {seats}"
+                    "votes = quorum {n} with {}: choose 1 to {reviewers}",
+                    crate::narrate::count_noun(reviewers, "reviewer")
                 ));
             }
         }
     }
 
     /// Whatever the change, somebody must look at the whole of it, in every round.
-    fn seat_problems(&self, found: &mut Vec<String>) {
+    fn reviewer_problems(&self, found: &mut Vec<String>) {
         let in_round = |round: u32| {
-            let mut seats = self
+            let mut reviewers = self
                 .reviewers
                 .iter()
-                .filter(|seat| seat.is_unconditional_but_for_rounds());
-            seats.any(|seat| {
-                round >= seat.from_round && seat.until_round.is_none_or(|last| round <= last)
+                .filter(|reviewer| reviewer.is_unconditional_but_for_rounds());
+            reviewers.any(|reviewer| {
+                round >= reviewer.from_round
+                    && reviewer.until_round.is_none_or(|last| round <= last)
             })
         };
         let asked = self.review == ReviewMode::Agents && !self.reviewers.is_empty();
@@ -455,21 +461,21 @@ impl Policy {
                     .to_owned(),
             );
         }
-        for seat in &self.reviewers {
-            if seat
+        for reviewer in &self.reviewers {
+            if reviewer
                 .command
                 .as_ref()
                 .is_some_and(|command| command.trim().is_empty())
             {
-                found.push(format!("reviewer {:?}: command is empty", seat.name));
+                found.push(format!("reviewer {:?}: command is empty", reviewer.name));
             }
         }
     }
 
     fn pattern_problems(&self, found: &mut Vec<String>) {
-        let of_seats = self.reviewers.iter().flat_map(|seat| &seat.paths);
+        let of_reviewers = self.reviewers.iter().flat_map(|reviewer| &reviewer.paths);
         let all = self.protected.iter().map(|path| ("protected", path));
-        for (key, path) in all.chain(of_seats.map(|path| ("reviewers", path))) {
+        for (key, path) in all.chain(of_reviewers.map(|path| ("reviewers", path))) {
             if let Some(why) = pattern::problem(path) {
                 let shown = findings::shorten(&findings::one_line(path), 80);
                 found.push(format!("{key}: the path pattern {shown:?} is {why}"));

@@ -1,5 +1,8 @@
 //! Metrics of the loop: rejections by builder and reviewer, findings by outcome, durations of
 //! rounds, and costs.
+//!
+//! Everything is a sum over tickets. `/metrics` keeps one value for each live ticket and one sum
+//! over all ended ones, and adds them for every answer.
 
 use std::collections::BTreeMap;
 
@@ -69,6 +72,8 @@ pub struct DurationHistogram {
 
 impl DurationHistogram {
     pub fn count(&mut self, took_ms: u64, ends_ms: &[u64]) {
+        // Prometheus buckets are cumulative, so a duration counts in every bucket that is wide
+        // enough.
         self.count += 1;
         self.sum_ms = self.sum_ms.saturating_add(took_ms);
         self.within.resize(ends_ms.len(), 0);
@@ -80,6 +85,7 @@ impl DurationHistogram {
     fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
+        // A histogram without a value has no buckets yet.
         self.within
             .resize(self.within.len().max(other.within.len()), 0);
         for (within, more) in self.within.iter_mut().zip(&other.within) {
@@ -118,6 +124,7 @@ impl QualityMetrics {
     }
 
     /// Mean cost of a ticket that cost anything, in millionths of a dollar.
+    /// Free tickets would lower the mean without saying anything about the price of an agent.
     pub fn usd_micros_per_ticket(&self) -> u64 {
         let each = self.spent.usd_micros.checked_div(self.paid);
         each.unwrap_or_default()
@@ -137,6 +144,7 @@ impl QualityMetrics {
             *self.rounds_to_approval.entry(round.number).or_default() += 1;
         }
         for round in &ticket.rounds {
+            // A change may have several authors, and each of them built what was judged.
             for name in &ticket.authors {
                 let built = self.built.entry(findings::one_line(name)).or_default();
                 built.count(round.verdict.approved);
@@ -144,6 +152,7 @@ impl QualityMetrics {
             self.add_round(round);
         }
         for entry in &ticket.ledger.entries {
+            // A duplicate was counted under the entry that it repeats.
             if entry.status != FindingStatus::Duplicate {
                 let kind = (entry.severity().word(), entry.status.as_str());
                 *self.findings.entry(kind).or_default() += 1;
@@ -152,13 +161,20 @@ impl QualityMetrics {
     }
 
     fn add_round(&mut self, round: &Round) {
+        // A clock that was set back gives a negative time, which counts as zero.
         let took_ms = round.decided_at.0 - round.review_started_at.0;
         let took_ms = u64::try_from(took_ms).unwrap_or_default();
         self.rounds.count(took_ms, ROUND_BUCKETS_MS);
-        for answer in round.seats.iter().filter_map(|seat| seat.answer.as_ref()) {
+        for answer in round
+            .panel
+            .iter()
+            .filter_map(|reviewer| reviewer.answer.as_ref())
+        {
             let approved = match answer.claim {
                 ReviewClaim::Approved => true,
                 ReviewClaim::ChangesRequested => false,
+                // No verdict is neither. Counted as a rejection it would blame the builder for a
+                // broken review.
                 ReviewClaim::Unknown => continue,
             };
             let reviewer = findings::one_line(&answer.reviewer);

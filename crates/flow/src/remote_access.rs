@@ -2,6 +2,9 @@
 //! with the jobs that it holds: the coordinator checks the lease that a report names, and
 //! [`crate::advance()`] decides as for any other report. It may not report decisions of people,
 //! dependency updates, lost leases or budgets.
+//!
+//! The server decides on every report of such a worker. A stolen token can spoil the jobs that it
+//! holds, and nothing else.
 
 use crate::event::{Actor, EventKind, Lease, Role};
 use crate::usage::{Caps, Usage};
@@ -10,6 +13,8 @@ use crate::usage::{Caps, Usage};
 const NAME_MAX: usize = 200;
 
 /// Highest plausible usage of one run: a million dollars, a billion tokens, thirty days.
+/// The numbers only catch nonsense: a sum near the limit of the type would use up the budget of the
+/// day for all tickets.
 const RUN_MAX: Caps = Caps {
     usd_micros: Some(1_000_000_000_000),
     tokens: Some(1_000_000_000),
@@ -44,6 +49,7 @@ pub fn check_usage(usage: Usage) -> Result<(), ReportDenied> {
 }
 
 /// Returns the lease that a report names. The reporter must hold it.
+/// The match has no wildcard arm, so a new event is closed to workers until somebody opens it.
 pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
     match what {
         EventKind::Started { lease }
@@ -59,10 +65,12 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
         | EventKind::WentStale {
             lease: Some(lease), ..
         } => Ok(*lease),
+        // Only Countersign itself reports it without a lease. A worker always has one.
         EventKind::WentStale { lease: None, .. } => {
             Err(ReportDenied::NamesNoLease { event: what.name() })
         }
         // The coordinator detects the first three itself when a worker claims.
+        // If a worker could report them, it could take jobs from other workers.
         EventKind::LeaseLost { .. }
         | EventKind::BudgetReached { .. }
         | EventKind::AgentOut { .. }
@@ -71,9 +79,11 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
         | EventKind::DependencyFailed { .. }
         | EventKind::DependencyRepaired { .. }
         | EventKind::DependenciesSet { .. }
+        // Agents ask for help over MCP with a token of their own, so the worker has no need for it.
         | EventKind::HelpRequested { .. }
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
+        | EventKind::FindingsAdded { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => Err(ReportDenied::NotAWorkers { event: what.name() }),
@@ -83,7 +93,9 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
 /// Returns the actor to record: an agent that the worker started, or Countersign itself.
 pub fn recorded_actor(by: &Actor) -> Result<Actor, ReportDenied> {
     match by.role {
+        // A decision of a person must not come from a machine.
         Role::Human | Role::Admin => Err(ReportDenied::WrongRole { role: by.role }),
+        // The name that the worker sends is dropped: it would be shown as Countersign's own.
         Role::Service => Ok(Actor::system()),
         Role::Builder | Role::Reviewer | Role::Verifier => of_agent(by),
     }
@@ -91,14 +103,19 @@ pub fn recorded_actor(by: &Actor) -> Result<Actor, ReportDenied> {
 
 /// Checks the names of an agent that the worker started. It must be its own principal.
 fn of_agent(by: &Actor) -> Result<Actor, ReportDenied> {
-    let more = by.family.iter().chain(&by.written);
+    let more = by.family.iter().chain(&by.written).chain(&by.model);
     for name in std::iter::once(&by.agent).chain(more) {
+        // Cleaning must change nothing. A name with hidden characters could look like the name of
+        // another agent.
         let is_plain = !name.is_empty() && findings::one_line(name) == *name;
+        // Only Countersign may sign as itself.
         if !is_plain || name.len() > NAME_MAX || *name == Actor::system().agent {
             let name = name.chars().take(NAME_MAX).collect();
             return Err(ReportDenied::BadName { name });
         }
     }
+    // Independence is compared by principal. A worker that could choose one could have the builder
+    // review itself.
     if by.principal != by.agent {
         let principal = by.principal.chars().take(NAME_MAX).collect();
         let agent = by.agent.clone();

@@ -1,5 +1,8 @@
 //! Checks a review against the policy before it becomes an event. An approval that names a must-fix
 //! finding is not an approval.
+//!
+//! The claim is corrected before the event is stored, and not in the transition: the log then has
+//! the claim that counted, and replay under later rules changes nothing.
 
 use findings::{Review, ReviewClaim};
 
@@ -9,13 +12,17 @@ use crate::policy::Policy;
 /// Returns the review with its claim corrected by the policy.
 #[must_use]
 pub fn downgrade_contradicted_approval(mut review: Review, policy: &Policy) -> Review {
+    // Only approvals are checked. A refusal that contradicts itself still refuses.
     if review.claim != ReviewClaim::Approved {
         return review;
     }
     let unmet = review.criteria.iter().filter(|answer| !answer.met).count();
+    // Not `names_must_fix`: here praise and remarks count as well. A grave defect that "asks for
+    // nothing" is the usual way to talk a reviewer into a yes.
     let grave = |finding: &findings::Finding| {
         policy.must_fix.contains(&finding.rating.severity) && !policy.is_note(finding)
     };
+    // The clearest contradiction goes first, because the remark names only one.
     let (claim, remark) = if names_must_fix(&review, policy) {
         (
             ReviewClaim::ChangesRequested,
@@ -31,6 +38,7 @@ pub fn downgrade_contradicted_approval(mut review: Review, policy: &Policy) -> R
             ReviewClaim::Unknown,
             "says approve and lists a grave finding that asks for nothing; read as no verdict",
         )
+    // Findings that were cut off were not read, and one of them may have to be fixed.
     } else if review.findings.len() > policy.limits.findings_max as usize {
         (
             ReviewClaim::Unknown,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use findings::{Review, clean, clean_json, clean_name, one_line};
+use findings::{Finding, Review, clean, clean_json, clean_name, one_line};
 
 use crate::event::{Actor, Choice, EventKind};
 use crate::ticket::{CheckResult, EDITION, Spec, Submission, TicketContext};
@@ -33,6 +33,7 @@ impl Spec {
     /// Returns the request without dangerous and invisible characters.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
+        // A title is shown in lists and in commit subjects, so it has no line break.
         self.title = one_line(&self.title);
         clean_text(&mut self.description);
         clean_texts(&mut self.acceptance);
@@ -51,8 +52,11 @@ impl TicketContext {
         clean_names(&mut self.github_repo);
         clean_names(&mut self.remote);
         clean_texts(&mut self.coordination);
+        // Two labels may become equal when they are cleaned; the set keeps one.
         let needs: BTreeSet<String> = self.needs.iter().map(|label| clean_name(label)).collect();
         self.needs = needs;
+        // `extra` holds fields of other systems that we write back. Keys are shown too, so they are
+        // cleaned as well.
         let extra = std::mem::take(&mut self.extra).into_iter();
         self.extra = extra
             .map(|(key, mut value)| {
@@ -72,6 +76,7 @@ impl Actor {
         clean_single_name(&mut self.agent);
         clean_single_name(&mut self.principal);
         clean_names(&mut self.family);
+        clean_names(&mut self.model);
         self
     }
 }
@@ -80,6 +85,8 @@ impl EventKind {
     /// Returns the event without dangerous and invisible characters.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
+        // The match names every event. A new event with a text does not compile until somebody
+        // decides how it is cleaned.
         match &mut self {
             Self::Created { spec, failed, .. } => {
                 **spec = std::mem::take(&mut **spec).cleaned();
@@ -100,10 +107,10 @@ impl EventKind {
                 clean_results(results);
             }
             Self::Reviewed {
-                review, isolation, ..
+                review, sandbox, ..
             } => {
                 clean_review(review);
-                clean_text(isolation);
+                clean_text(sandbox);
             }
             Self::Verified { answers, .. } => {
                 for answer in answers {
@@ -120,6 +127,8 @@ impl EventKind {
             }
             Self::Resubmitted { submission } => clean_submission(submission),
             Self::Settled { choice, why } => {
+                // Names of agents are compared with the configuration, so they are cleaned as
+                // names: no line break, no invisible letter that makes two names look equal.
                 if let Choice::Reassign { builder, reviewer } = choice {
                     clean_names(builder);
                     clean_names(reviewer);
@@ -130,6 +139,7 @@ impl EventKind {
                 clean_single_name(finding);
                 clean_text(why);
             }
+            Self::FindingsAdded { findings, .. } => findings.iter_mut().for_each(clean_finding),
             Self::JobFailed { message, .. } => clean_text(message),
             Self::BudgetReached { limit } => clean_text(limit),
             Self::DependencyFailed { why, .. }
@@ -151,6 +161,7 @@ impl EventKind {
 
 fn clean_submission(submission: &mut Submission) {
     // A new submission is judged by the current rules, whatever edition its sender names.
+    // An old edition has milder rules, which exist only to replay old logs.
     submission.edition = EDITION;
     clean_text(&mut submission.summary);
     clean_names(&mut submission.signed_as);
@@ -167,6 +178,25 @@ fn clean_results(results: &mut [CheckResult]) {
     }
 }
 
+/// Cleans a person's finding. Its path cannot leave the repository; one that tries is dropped.
+fn clean_finding(finding: &mut Finding) {
+    clean_single_name(&mut finding.title);
+    clean_texts(&mut finding.problem);
+    clean_texts(&mut finding.impact);
+    clean_texts(&mut finding.fix);
+    clean_texts(&mut finding.dimension);
+    clean_texts(&mut finding.rule);
+    clean_texts(&mut finding.anchor);
+    clean_texts(&mut finding.rating.raw);
+    // A path of a finding is opened by editors and linked in reports.
+    finding.file = finding.file.as_deref().and_then(findings::confine);
+    // A line without a file means nothing.
+    if finding.file.is_none() {
+        (finding.line, finding.end_line) = (None, None);
+    }
+}
+
+/// Its findings are cleaned when they are read. These fields are the rest.
 fn clean_review(review: &mut Review) {
     clean_texts(&mut review.claim_text);
     clean_texts(&mut review.notes);

@@ -1,5 +1,9 @@
 //! Queue tasks outside tickets. A worker performs one as an unsaved ticket, by the same code as any
 //! other job. A task is never checked, reviewed or landed.
+//!
+//! Task files come from other systems and from agents. Their fields are read with tolerance,
+//! because a wrong field is no reason to lose a task; names and texts are cleaned, because they end
+//! up in directories, branches and briefs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,13 +14,14 @@ use sha2::{Digest, Sha256};
 
 use crate::advance::{Refused, open_ticket};
 use crate::event::{Actor, Event, EventKind, Failure, Role};
-use crate::policy::{Limits, Policy};
+use crate::policy::{Limits, Policy, QUOTA_WAITS_MAX};
 use crate::ticket::{
     InvalidTicketId, PRIORITY_DEFAULT, Spec, Ticket, TicketContext, TicketId, Time, parse_label,
 };
 
 /// Fields of a task that are copied into its brief.
 const ATTACHED_KEYS: [&str; 4] = ["context", "deliverables", "notes", "plan"];
+// A brief is paid for with every run.
 const ATTACHED_CHARS_MAX: usize = 20_000;
 
 /// Decision about a task whose attempt failed.
@@ -73,10 +78,12 @@ impl TaskStatus {
 
 /// Decides what cancelling does to a task of this status: it is dropped, it already was, or it has
 /// ended.
+/// Cancelling twice is no error: a client repeats a call whose answer it lost.
 pub fn decide_cancel(status: TaskStatus) -> Result<CancelDecision, AlreadyEnded> {
     match status {
         TaskStatus::Pending | TaskStatus::InProgress => Ok(CancelDecision::Drop),
         TaskStatus::Cancelled => Ok(CancelDecision::AlreadyCancelled),
+        // A result exists already. Reporting it as cancelled would hide it.
         TaskStatus::Completed | TaskStatus::Failed => Err(AlreadyEnded(status)),
     }
 }
@@ -99,6 +106,7 @@ impl fmt::Display for AlreadyEnded {
 
 /// Returns the task as an unsaved ticket. `number` names a task without an id.
 pub fn ticket_from_task(body: &Value, number: i64, at: Time) -> Result<Ticket, String> {
+    // Without an id the number of the job is unique.
     let name = text_field(body, "id").map_or_else(|| number.to_string(), str::to_owned);
     let id = ticket_id_for(&name).map_err(|bad| bad.to_string())?;
     open_task_ticket(&id, spec_from_task(body), at).map_err(|refused| refused.to_string())
@@ -116,12 +124,15 @@ fn open_task_ticket(id: &TicketId, spec: Spec, at: Time) -> Result<Ticket, Refus
         expects: None,
         what,
     };
+    // A task is never reviewed or landed, so the default policy is enough.
     Ok(open_ticket(id, &event, &Policy::default())?.ticket)
 }
 
 /// Returns an id that is valid in branch and directory names, whatever the task's name is.
 fn ticket_id_for(name: &str) -> Result<TicketId, InvalidTicketId> {
+    // The prefix keeps tasks and tickets apart, in directories and in branches.
     TicketId::new(&format!("task-{name}")).or_else(|_| {
+        // A hash of the name gives the same id at every attempt.
         let digest = Sha256::digest(name);
         let hex = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
         TicketId::new(&format!("task-{}", hex.collect::<String>()))
@@ -161,6 +172,7 @@ fn context_from_task(fields: &Value) -> TicketContext {
 }
 
 fn text_field<'a>(body: &'a Value, key: &str) -> Option<&'a str> {
+    // A blank text counts as missing, so that the fallback of the caller applies.
     let text = body.get(key)?.as_str()?;
     Some(text).filter(|text| !text.trim().is_empty())
 }
@@ -178,6 +190,7 @@ pub fn depends_on(body: &Value) -> Vec<String> {
 
 /// Formats the fields that the task's author sent along, or returns an empty text.
 pub fn attached_text(body: &Value) -> String {
+    // `false`, `0` and an empty text are values that somebody wrote.
     let has_content = |value: &&Value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),
@@ -195,21 +208,42 @@ pub fn attached_text(body: &Value) -> String {
     findings::shorten(&format!("{:#}", Value::Object(fields)), ATTACHED_CHARS_MAX)
 }
 
-/// Decides what follows an attempt that failed at `at`, after `attempts` earlier failures.
+/// Claims and failures of a task before the attempt that failed now.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskHistory {
+    /// Failures that counted as attempts.
+    pub attempts: u32,
+    /// Claims, which are the fencing tokens given out. The queue counts no waits for quota of a
+    /// task, and no task waits more often than it was claimed.
+    pub claims: u64,
+}
+
+/// Decides what follows an attempt that failed at `at`.
 pub fn decide_retry(
     failure: Failure,
     id: &TicketId,
-    attempts: u32,
+    history: TaskHistory,
     limits: &Limits,
     at: Time,
 ) -> TaskRetry {
-    let tries = attempts.saturating_add(1);
+    let tries = history.attempts.saturating_add(1);
+    // The first claim is the run itself, so it is no wait.
+    let waits = u32::try_from(history.claims.saturating_sub(1)).unwrap_or(u32::MAX);
     match failure {
+        // A stopped worker says nothing about the task. It may be given back any number of times.
         Failure::Interrupted => TaskRetry::Retry {
             not_before: at,
             counts: false,
         },
-        Failure::Quota { until } | Failure::Deferred { until } => TaskRetry::Retry {
+        Failure::Quota { until } if waits < QUOTA_WAITS_MAX || tries <= limits.retries_max => {
+            TaskRetry::Retry {
+                not_before: limits.quota_wait(id.as_str(), waits, until, at),
+                // After the free waits every further one counts as an attempt. So a provider that
+                // is always out of quota ends the task.
+                counts: waits >= QUOTA_WAITS_MAX,
+            }
+        }
+        Failure::Deferred { until } => TaskRetry::Retry {
             not_before: until,
             counts: false,
         },
@@ -217,9 +251,12 @@ pub fn decide_retry(
             not_before: at.plus_ms(limits.backoff_ms(id.as_str(), tries)),
             counts: true,
         },
-        Failure::Transient | Failure::Permanent | Failure::Budget | Failure::NoJudge => {
-            TaskRetry::GiveUp
-        }
+        // A task has no person to escalate to. It fails, and its author sees why.
+        Failure::Quota { .. }
+        | Failure::Transient
+        | Failure::Permanent
+        | Failure::Budget
+        | Failure::NoJudge => TaskRetry::GiveUp,
     }
 }
 
@@ -297,7 +334,11 @@ mod tests {
     fn a_task_is_tried_again_as_often_as_a_job_of_a_ticket() {
         let limits = Limits::default();
         let id = read(&json!({"id": "a"})).id;
-        let of = |failure, attempts| decide_retry(failure, &id, attempts, &limits, Time(1_000));
+        let after = |failure, attempts, claims| {
+            let history = TaskHistory { attempts, claims };
+            decide_retry(failure, &id, history, &limits, Time(1_000))
+        };
+        let of = |failure, attempts| after(failure, attempts, 1);
         let waits = |attempts| match of(Failure::Transient, attempts) {
             TaskRetry::Retry {
                 not_before,
@@ -314,11 +355,26 @@ mod tests {
             counts: false,
         };
         assert_eq!(of(Failure::Interrupted, 99), given_back);
-        let until = Time(9_000);
+        let until = Time(90_000);
         let waited_for = TaskRetry::Retry {
             not_before: until,
             counts: false,
         };
         assert_eq!(of(Failure::Quota { until }, 99), waited_for);
+        // Whatever time the agent names, the waits of a task end.
+        for until in [Time(i64::MIN), Time(0), Time(1_000), Time(i64::MAX)] {
+            let mut attempts = 0;
+            for claims in 1.. {
+                let TaskRetry::Retry { not_before, counts } =
+                    after(Failure::Quota { until }, attempts, claims)
+                else {
+                    assert_eq!(claims, u64::from(QUOTA_WAITS_MAX + limits.retries_max) + 1);
+                    break;
+                };
+                assert!(not_before.0 >= 1_000 + 12_000, "{not_before:?}");
+                assert!(not_before.0 <= 1_000 + 7 * 86_400_000, "{not_before:?}");
+                attempts += u32::from(counts);
+            }
+        }
     }
 }

@@ -128,6 +128,11 @@ impl Stage {
         !self.is_terminal() && !matches!(self, Self::Pending | Self::Escalated | Self::Blocked)
     }
 
+    /// Whether a person has to decide before anything happens.
+    pub fn waits_for_decision(self) -> bool {
+        self == Self::Escalated
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -253,13 +258,15 @@ pub struct Ticket {
     pub counts: Counts,
     pub submission: Option<Submission>,
     pub checks: Option<Checks>,
-    pub seats: Vec<Seat>,
+    #[serde(alias = "seats")]
+    pub panel: Vec<PanelReviewer>,
     pub review_started_at: Time,
     /// The round's new must-fix findings were already sent to a verifier.
     pub verified_new: bool,
     pub ledger: Ledger,
     /// Reason for the current rework, which the builder has to resolve.
-    pub setback: Option<ReworkReason>,
+    #[serde(alias = "setback")]
+    pub rework_reason: Option<ReworkReason>,
     pub rounds: Vec<Round>,
     pub approval: Option<Approval>,
     /// Approvals that a new commit voided. An identical tree can reuse one.
@@ -273,6 +280,9 @@ pub struct Ticket {
     #[serde(default)]
     pub builders: BTreeSet<String>,
     pub spent: TicketUsage,
+    /// Agents that worked and whose price is unknown. `spent` is then a lower bound.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unpriced: BTreeSet<String>,
     /// Budget set by a person for this ticket. It replaces the policy's.
     pub budget: Option<Budget>,
     pub assigned: Assignees,
@@ -347,7 +357,7 @@ impl Ticket {
 
     /// Whether nothing happens until a person acts.
     pub fn needs_person(&self) -> bool {
-        matches!(self.stage, Stage::Escalated) || self.blocked.is_some()
+        self.stage.waits_for_decision() || self.blocked.is_some()
     }
 }
 
@@ -427,13 +437,13 @@ impl CheckOutcome {
 
 /// One reviewer of the panel, for one round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct PanelReviewer {
     pub name: String,
     pub attempts: u32,
     /// A linter has no vote, but its findings count.
     #[serde(default)]
     pub linter: bool,
-    pub answer: Option<SeatAnswer>,
+    pub answer: Option<ReviewerAnswer>,
     /// Refusal about which its reviewer can be asked once more (`minor_only = "ask"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
@@ -441,8 +451,11 @@ pub struct Seat {
 
 /// A usable review without its findings, which are in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeatAnswer {
+pub struct ReviewerAnswer {
     pub reviewer: String,
+    /// Model of the reviewer, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// The reviewer's last claim.
     pub claim: ReviewClaim,
     /// Its first claim, if it countersigned only when it was asked again.
@@ -456,7 +469,8 @@ pub struct SeatAnswer {
     pub criteria: Vec<findings::CriterionAnswer>,
     pub notes: Option<String>,
     /// Sandbox level of the review.
-    pub isolation: String,
+    #[serde(alias = "isolation")]
+    pub sandbox: String,
     pub remarks: Vec<String>,
 }
 
@@ -499,7 +513,8 @@ pub struct Round {
     pub review_started_at: Time,
     pub decided_at: Time,
     pub verdict: Verdict,
-    pub seats: Vec<Seat>,
+    #[serde(alias = "seats")]
+    pub panel: Vec<PanelReviewer>,
     pub checks: Vec<CheckResult>,
     pub usage: Usage,
 }

@@ -1,5 +1,8 @@
 //! Cuts a review to the policy's limits before it becomes a stored event. The most severe findings
 //! are kept, and a remark counts the others.
+//!
+//! This runs before the event is stored, because a ticket is one document: an agent with ten
+//! thousand findings would make every later read of the ticket slow.
 
 use findings::Review;
 
@@ -19,6 +22,7 @@ pub fn truncate_review(mut review: Review, policy: &Policy) -> Review {
         review.findings.sort_by_key(gravity);
         review.findings.truncate(most);
     }
+    // Remarks are cut before the count is added, so that the count itself is never cut off.
     review.remarks.truncate(most);
     if left_out > 0 {
         let remark = format!("{left_out} more findings were not kept");

@@ -7,10 +7,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Millionths of a dollar. It is 0 if the agent reported no price.
+    /// Millionths of a dollar: reported, or estimated from tokens. It is 0 if the price is unknown.
     pub usd_micros: u64,
     pub tokens: u64,
     pub wall_ms: u64,
+    /// The part of `usd_micros` that was estimated from tokens and prices.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub estimated_micros: u64,
+    /// Number of runs of agents whose price is unknown. The sum is then a lower bound.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unpriced_runs: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -20,7 +34,34 @@ impl Usage {
             usd_micros: self.usd_micros.saturating_add(other.usd_micros),
             tokens: self.tokens.saturating_add(other.tokens),
             wall_ms: self.wall_ms.saturating_add(other.wall_ms),
+            estimated_micros: self.estimated_micros.saturating_add(other.estimated_micros),
+            unpriced_runs: self.unpriced_runs.saturating_add(other.unpriced_runs),
         }
+    }
+
+    /// Formats the cost: `$1.20`, `$1.20 (estimated)` or `≥ $1.20, codex: price unknown`. Without
+    /// the names of the agents it counts their runs.
+    pub fn describe_cost<'a>(self, unpriced: impl IntoIterator<Item = &'a String>) -> String {
+        let mut text = format_dollars(self.usd_micros);
+        if self.estimated_micros > 0 {
+            text.push_str(if self.estimated_micros >= self.usd_micros {
+                " (estimated)"
+            } else {
+                " (partly estimated)"
+            });
+        }
+        if self.unpriced_runs == 0 {
+            return text;
+        }
+        let names: Vec<&str> = unpriced.into_iter().map(String::as_str).collect();
+        if names.is_empty() {
+            let runs = crate::narrate::count_noun(
+                usize::try_from(self.unpriced_runs).unwrap_or(usize::MAX),
+                "run",
+            );
+            return format!("≥ {text}, price unknown for {runs}");
+        }
+        format!("≥ {text}, {}: price unknown", names.join(", "))
     }
 }
 
@@ -104,8 +145,13 @@ impl Caps {
     /// Describes the first limit that `used` has reached.
     pub fn reached_by(self, used: Usage) -> Option<String> {
         if let Some(cap) = self.usd_micros.filter(|cap| used.usd_micros >= *cap) {
+            let estimated = if used.estimated_micros > 0 {
+                " (estimated)"
+            } else {
+                ""
+            };
             return Some(format!(
-                "{} of {} spent",
+                "{} of {} spent{estimated}",
                 format_dollars(used.usd_micros),
                 format_dollars(cap)
             ));

@@ -5,3 +5,6 @@ pub mod mcp;
 pub mod notify;
 pub mod spool;
 pub mod web;
+
+#[cfg(test)]
+mod tests;

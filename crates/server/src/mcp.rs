@@ -1,13 +1,16 @@
 //! MCP server: a thin translation of `operations` for agents. The identity comes with the
 //! connection, never in an argument, and each role sees and calls only its own tools. The server
 //! keeps no state: an agent's claim is a lease in the store, so any server can answer any call.
+//!
+//! An agent that names its own role, ticket or principal is not believed. Everything of that kind
+//! comes from its token.
 
 pub mod bridge;
 mod prompts;
 mod reporting;
 mod resources;
 mod tool_types;
-mod tools;
+pub(crate) mod tools;
 
 use std::sync::Arc;
 
@@ -50,6 +53,7 @@ your result; these tools are for what comes up on the way: checkpoint, request_h
 impl McpServer {
     pub fn new(app: App, stdio_identity: Option<Identity>) -> Self {
         let router = Self::tools();
+        // Compacted once at the start, and cloned per call.
         let tools = router.list_all().into_iter().map(compact_tool).collect();
         Self {
             app,
@@ -65,6 +69,8 @@ impl McpServer {
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let authenticated = parts.and_then(|parts| parts.extensions.get::<Identity>());
         authenticated
+            // Over HTTP the middleware has put the identity there. On stdio the process was started
+            // with one.
             .or(self.stdio_identity.as_ref())
             .cloned()
             .ok_or_else(|| ErrorData::invalid_request("the call has no identity", None))
@@ -78,6 +84,7 @@ impl McpServer {
     /// Records a refused report and returns its text: the lease has moved on, the work belongs to
     /// another agent, or the claim already has a result.
     async fn refuse_result(&self, identity: &Identity, tool: &str, failure: Failure) -> String {
+        // The coordinator notes its own refusals; a second note would double them.
         if failure.exit == ExitKind::Refused && !failure.is_recorded {
             self.record_refusal(identity, tool, &failure.message).await;
         }
@@ -86,10 +93,12 @@ impl McpServer {
 
     async fn refuse(&self, identity: &Identity, tool: &str) -> CallToolResponse {
         let role = identity.actor.role;
+        // A spawned agent gets the reason that fits its state, others the rule of the role.
         let mut why = match tools::denial(identity, tool) {
             Some(denied) => denied.to_string(),
             None => format!("the tool {tool} is not for the role {}", role.as_str()),
         };
+        // The list tells the agent what it can do instead.
         why.push_str("; your tools are: ");
         why.push_str(&tools::tools_for(identity).join(", "));
         self.record_refusal(identity, tool, &why).await;
@@ -142,6 +151,7 @@ fn compact_root(schema: &JsonObject) -> JsonObject {
 }
 
 fn compact_schema(schema: &JsonObject) -> JsonObject {
+    // Models ignore these fields, but every agent pays for them in its context.
     let noise = |name: &str, value: &Value| match name {
         "$schema" | "format" | "title" => value.is_string(),
         "default" => value.is_null(),
@@ -195,6 +205,8 @@ impl ServerHandler for McpServer {
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let identity = self.identify(&context)?;
+        // An unknown tool is an error of the protocol; a forbidden one is an answer that the agent
+        // can act on.
         let Some(tool) = self.router.get(&request.name) else {
             return Err(ErrorData::invalid_params(
                 format!("there is no tool {}", request.name),
@@ -204,14 +216,17 @@ impl ServerHandler for McpServer {
         if !may_use(&identity, tool) {
             return Ok(self.refuse(&identity, &request.name).await);
         }
+        // Recorded before the call runs: a long call is a sign of life too.
         self.presence.record(&self.app, &identity);
         let (caller, tool) = (&identity.actor.agent, &request.name);
         tracing::info!(target: "request", caller, %tool, "tool called");
+        // Tools read the identity from here and never from their arguments.
         context.extensions.insert(identity);
         let call = ToolCallContext::new(self, request, context);
         self.router.call(call).await
     }
 
+    // Prompts are the same for every role, so no identity is needed.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,

@@ -1,6 +1,9 @@
 //! Notifications: signed webhooks, commands and Slack messages. Each target has its own position in
 //! the log, which advances after delivery. So a crash loses nothing, a repeated message has the
 //! same id, and a slow or dead target delays only itself.
+//!
+//! Delivery is at least once and in order. A receiver that must not act twice compares the id of
+//! the message.
 
 mod delivery;
 mod http;
@@ -20,6 +23,7 @@ use notification::Notification;
 use sender::{DeliveryOutcome, NotificationSender};
 
 /// Time that running deliveries get when the program ends.
+/// The rest is sent at the next start, so waiting longer gains nothing.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Running delivery tasks, one per target.
@@ -38,8 +42,10 @@ pub async fn start(
     if targets.is_empty() {
         return Ok(DeliveryTasks { running });
     }
+    // A new target starts at the newest event, not at the beginning of the log.
     let newest = overview::latest_cursor(app).await?;
     for target in targets {
+        // A bad address ends the start, before any target is served.
         let sender = NotificationSender::new(target, &app.environment)?;
         running.spawn(delivery::run_delivery(
             app.clone(),
@@ -72,6 +78,7 @@ pub struct TestDelivery {
 }
 
 /// Sends one test message to the target, without retries.
+/// No retries: the person waits for the answer and wants to see the first error.
 pub async fn send_test(app: &App, target: NotifyTarget) -> Result<TestDelivery, Failure> {
     let name = target.name.clone();
     let sender = NotificationSender::new(target, &app.environment)?;

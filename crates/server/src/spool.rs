@@ -2,6 +2,9 @@
 //! status is written back, and a file below `pause/` pauses an agent. It decides nothing:
 //! everything goes through `operations` in the name of `spool`, whatever the files claim. It
 //! follows no links, and moves files that it cannot accept to `rejected/` with the reason.
+//!
+//! Anybody who can write to the directory can queue tasks, but not choose in whose name: the
+//! directory's permissions are the only authentication here.
 
 mod directory;
 mod intake;
@@ -31,10 +34,13 @@ use watch::SpoolWatcher;
 /// Actor for all changes; the `created_by` of a file is only a label.
 const PRINCIPAL: &str = "spool";
 /// Interval between scans while tasks are open.
+/// Files of running tasks are updated while nothing changes in the directory.
 const TICK: Duration = Duration::from_secs(1);
 /// Fallback scan interval in case a wake-up is lost.
+/// Network file systems and containers may deliver no events.
 const SCAN_FALLBACK: Duration = Duration::from_secs(30);
 /// Delay after a change, so that a burst of changes is scanned once.
+/// Editors and scripts write, rename and touch in quick succession.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 /// Conventional name of the directory; under this name its logs are in `logs` next to it.
 const DIRECTORY_NAME: &str = ".agent-communication";
@@ -50,6 +56,7 @@ pub struct Spool {
     /// Status last written for each task.
     tasks: BTreeMap<String, ShownTask>,
     /// Problems already recorded, so that each is recorded once.
+    /// A broken file would otherwise be recorded with every scan.
     complaints: BTreeSet<String>,
     heartbeats: BTreeMap<String, flow::Time>,
 }
@@ -65,6 +72,7 @@ struct SpoolDirs {
     rejected: SpoolDir,
     logs: SpoolDir,
     /// Keeps the lock on the spool.
+    /// The lock belongs to the open directory. Dropped, another process could take the spool.
     _root: SpoolDir,
 }
 
@@ -75,6 +83,7 @@ pub fn open(app: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failur
             .hint("choose another directory with --spool DIR; its subdirectories must not be links")
     };
     let directory = SpoolDir::open(root).map_err(fail)?;
+    // Two processes would take up the same files twice.
     if !directory.lock().map_err(fail)? {
         return Err(
             Failure::usage(format!("another process uses the spool {}", root.display()))
@@ -82,6 +91,7 @@ pub fn open(app: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failur
         );
     }
     let root = std::path::absolute(root).map_err(fail)?;
+    // Programs that use the conventional directory look for its logs next to it.
     let sibling = || (root.ends_with(DIRECTORY_NAME)).then(|| root.with_file_name("logs"));
     let logs = logs.map(Path::to_owned).or_else(sibling);
     let open_part = |name: &str| directory.open_dir(name).map_err(fail);
@@ -115,10 +125,12 @@ pub async fn run(mut spool: Spool, mut stop: StopSignal) {
     for part in ["queues", "pause"] {
         spool.watch.add(&spool.root.join(part));
     }
+    // Tasks may have ended while no server ran. Their locks would show them as running.
     if let Err(failure) = spool.sweep_locks().await {
         spool.note_once("locks", &failure.message).await;
     }
     loop {
+        // Read before the scan: an event during the scan then wakes us again.
         let newest = overview::latest_cursor(&spool.app).await;
         let newest = newest.log_err("read the event log").unwrap_or_default();
         if let Err(failure) = spool.scan().await {
@@ -146,6 +158,7 @@ impl Spool {
 
     async fn scan(&mut self) -> Result<(), Failure> {
         let agents = listing::queues(&self.app).await?;
+        // Pauses come first, so that a task file of a paused agent is not offered in between.
         self.apply_pauses().await?;
         for queue in self.prepare_queues(&agents)? {
             // An agent with open tasks was known when they were queued.
@@ -163,6 +176,7 @@ impl Spool {
     fn prepare_queues(&mut self, agents: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
         for agent in agents {
             // Ignored here: a link in its place is reported when its files are scanned.
+            // The directory is opened again for each scan, so a handle is not kept.
             let _ = self.parts.queues.open_dir(agent);
             self.watch.add(&self.root.join("queues").join(agent));
         }
@@ -194,6 +208,8 @@ impl Spool {
             let previous = self.heartbeats.insert(agent.name.clone(), agent.seen_at);
             if previous == Some(agent.seen_at) || !task::is_file_name(&agent.name) {
                 continue;
+                // Written only if it changed, because every write wakes the programs that watch the
+                // directory.
             }
             let beat = serde_json::json!({"agent_id": agent.name, "role": agent.role,
                 "timestamp": agent.seen_at.to_iso()});
@@ -209,6 +225,7 @@ impl Spool {
 
     /// Records a problem once.
     async fn note_once(&mut self, about: &str, why: &str) {
+        // A bound on what a hostile directory can make us remember.
         if self.complaints.len() < 1000 && self.complaints.insert(format!("{about}: {why}")) {
             let body = serde_json::json!({"about": about, "why": why});
             self.note("spool_troubled", body).await;

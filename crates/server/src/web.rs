@@ -1,8 +1,11 @@
 //! HTTP server: one listener for people, programs and agents. Every connection, header, body and
 //! answer has a limit. Requests with a foreign host or origin, or without a valid token, are
 //! refused before their body is read.
+//!
+//! Nothing is trusted before `auth`: a connection that sends nothing costs a slot and no more, and
+//! a request without a token costs its headers and no body.
 
-mod api;
+pub(crate) mod api;
 mod auth;
 mod body;
 mod connections;
@@ -47,6 +50,7 @@ use tls::Tls;
 /// Timeout for the TLS handshake and for the first request (slowloris).
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of HTTP/2 keep-alive pings on a silent connection.
+/// A client behind a dead network would hold its slot for hours: TCP alone does not notice.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// Concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 256;
@@ -60,6 +64,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ServerState {
     pub app: App,
     /// Host names that the server accepts in addition to those of this machine.
+    // A page in a browser can make a host name point to this machine. Only known names are
+    // answered.
     hosts: Arc<Vec<String>>,
     rates: Arc<RateLimiter>,
     /// Limits how many refusals are recorded; shared with the coordinator.
@@ -78,6 +84,7 @@ impl ServerState {
             hosts: Arc::new(hosts),
             rates: Arc::new(RateLimiter::for_calls()),
             refusals,
+            // Counted along the log and shared, so that a scrape does not read every ticket.
             metric_sums: Arc::default(),
             large_bodies: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
         }
@@ -104,6 +111,7 @@ pub async fn serve(
 ) {
     let router = router(state);
     let graceful = GracefulShutdown::new();
+    // Read once: the limit of file descriptors does not change while we run.
     let limiter = ConnectionLimiter::for_this_process();
     loop {
         let (stream, slot) = tokio::select! {
@@ -114,15 +122,18 @@ pub async fn serve(
             () = stop.requested() => break,
         };
         let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
+        // One task per connection. A panic in one of them ends that connection only.
         tokio::spawn(async move {
             let client = Arc::clone(&slot.connection);
             tokio::select! {
                 () = serve_connection(stream, tls, (router, Arc::clone(&client)), watcher) => {}
+                // Eviction drops the whole connection. It has sent no request, so nothing is lost.
                 () = client.wait_evicted() => {}
             }
             drop(slot);
         });
     }
+    // The port is free at once, so that a new server can start while this one drains.
     drop(listener);
     // Long polls and streams are cut; their clients reconnect.
     let drained = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
@@ -141,6 +152,8 @@ async fn accept(
 ) -> Option<(TcpStream, ConnectionSlot)> {
     loop {
         match listener.accept().await {
+            // The slot is taken after `accept`: while no slot is free, more clients wait in the
+            // kernel's backlog.
             Ok((stream, _)) => return Some((stream, limiter.acquire().await?)),
             Err(error) => tracing::warn!(%error, "could not accept a connection"),
         }
@@ -171,6 +184,7 @@ async fn serve_connection(
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
+    // ALPN has decided. Without it, or without TLS, the client gets HTTP/1.1.
     if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
         http2(stream, target, watcher).await;
     } else {
@@ -213,6 +227,8 @@ async fn http2(
     let watched = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     tokio::pin!(watched);
     tokio::select! {
+        // HTTP/2 has no timeout for the first headers, so it is made here. Later silence is found
+        // by the pings.
         served = &mut watched => return log_end(served),
         () = first.wait_active() => {}
         () = tokio::time::sleep(HEADERS_TIMEOUT) => return,
@@ -236,17 +252,23 @@ fn router(state: ServerState) -> Router {
             "/mcp",
             any_service(mcp(&state)).layer(from_fn(session::label_session)),
         )
+        // Order of layers: the one that is added last runs first. So the token is checked before
+        // the body is read.
         .layer(from_fn(body::buffer_body))
         // Added after the body layer: worker calls may be larger and read their own body.
         .route(engine::coordinator::wire::PATH, post(worker::call))
         .layer(from_fn_with_state(state.clone(), auth::authenticate));
+    // These three need no token: probes and generated clients have none.
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(metrics::ready))
         .route("/api/v1/openapi.json", get(openapi::show))
         .merge(behind_the_door)
         .fallback(problem::unknown_path)
+        // The limit of axum would answer before ours, without a reason for the client.
         .layer(DefaultBodyLimit::disable())
+        // Around everything, also the routes without a token, because a page in a browser can reach
+        // those too.
         .layer(from_fn_with_state(state.clone(), auth::check_origin))
         .layer(from_fn(trace::request))
         .with_state(state)

@@ -1,5 +1,7 @@
 //! Short indexed reads that nearly every call makes. Both databases answer them in batches, for
 //! many callers at once ([`crate::batcher`]).
+//!
+//! Values are cleaned here, before they reach a database, so that both treat the same text alike.
 
 use flow::Queue;
 
@@ -41,6 +43,7 @@ impl HeldJobs {
         }
     }
 
+    // A batch asks for all queues of all holders together, so its rows are sorted out here.
     pub(crate) fn has(&self, job: &Job) -> bool {
         job.holder.as_ref() == Some(&self.holder)
             && self.queues.iter().any(|queue| queue == job.queue.name())

@@ -1,6 +1,9 @@
 //! Batches concurrent requests of many callers into one statement. A request that arrives while a
 //! batch is in flight joins the next batch. So no answer is older than its request, and two hundred
 //! concurrent agents cost a few round trips.
+//!
+//! There is no timer: a lone request is sent at once, and batches form only under load. It refuses
+//! to mix kinds, because one statement answers one kind.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +18,8 @@ use crate::error::Error;
 pub(crate) trait BatchRequest<S>: Clone + Send + Sync + 'static {
     type Answer: Send + 'static;
 
-    /// Maximum number of requests per batch.
+    /// Maximum number of requests per batch. Bounds the statement's size and the time for which a
+    /// caller waits for others.
     const MOST: usize = 256;
 
     /// True if the request writes: then its outcome is unknown without an answer.
@@ -64,6 +68,7 @@ impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
     }
 
     pub(crate) async fn ask(&self, request: Q) -> Result<Q::Answer, Error> {
+        // A bounded queue is not needed: each caller has at most one request in it.
         let (answer, receiver) = oneshot::channel();
         if self.queue.join(PendingRequest { request, answer }) {
             let runner = BatchRunner {
@@ -86,6 +91,7 @@ impl<S: Source, Q: BatchRequest<S>> Batcher<S, Q> {
 
 impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
     fn lock(&self) -> MutexGuard<'_, QueueState<S, Q>> {
+        // A poisoned lock is used all the same: the queue is consistent between statements.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,6 +99,8 @@ impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
     fn join(&self, request: PendingRequest<S, Q>) -> bool {
         let mut state = self.lock();
         state.pending.push_back(request);
+        // The flag is read and set under the lock that guards the queue. So a request is never left
+        // behind by a runner that has just decided to stop.
         !std::mem::replace(&mut state.running, true)
     }
 
@@ -100,6 +108,7 @@ impl<S, Q: BatchRequest<S>> RequestQueue<S, Q> {
     fn next(&self) -> Vec<PendingRequest<S, Q>> {
         let mut state = self.lock();
         let most = state.pending.len().min(Q::MOST);
+        // Cleared in the same lock in which the queue was found empty.
         state.running = most > 0;
         state.pending.drain(..most).collect()
     }
@@ -118,6 +127,8 @@ impl<S: Source, Q: BatchRequest<S>> BatchRunner<S, Q> {
                 self.is_done = true;
                 return;
             }
+            // The next batch is taken only after this one is answered, so an answer is never older
+            // than its request.
             answer(&source, pending).await;
         }
     }
@@ -129,6 +140,7 @@ impl<S, Q: BatchRequest<S>> Drop for BatchRunner<S, Q> {
         if !self.is_done {
             let mut state = self.queue.lock();
             state.running = false;
+            // Dropping the senders gives every waiting caller an error instead of silence.
             state.pending.clear();
         }
     }
@@ -143,6 +155,7 @@ async fn answer<S: Source, Q: BatchRequest<S>>(source: &S, pending: Vec<PendingR
         .unzip();
     let requests: Arc<[Q]> = requests.into();
     let mut answers = together(source, Arc::clone(&requests)).await;
+    // A transient error would hit each request again, and for writes the outcome may be unknown.
     if let [Err(error), _, ..] = answers.as_slice()
         && !error.is_transient()
     {
@@ -165,6 +178,7 @@ async fn together<S: Source, Q: BatchRequest<S>>(
     let count = requests.len();
     let failed = |error: Error| (0..count).map(|_| Err(error.clone())).collect();
     match Q::put(source, requests).await {
+        // An implementation that drops a row would give answers to the wrong callers, so all fail.
         Ok(answers) if answers.len() == count => answers.into_iter().map(Ok).collect(),
         Ok(_) => failed(Error::Other(
             "not every request of a batch was answered".to_owned(),

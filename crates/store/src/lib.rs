@@ -7,13 +7,13 @@
 
 mod batched;
 mod batcher;
+mod bundle;
 mod caller;
 mod change;
 mod error;
 mod job;
 mod listing;
 mod notifier;
-mod parcel;
 mod postgres;
 mod queries;
 mod record;
@@ -23,6 +23,7 @@ mod sqlite;
 mod token;
 mod verbs;
 
+pub use bundle::{BUNDLE_BYTES_MAX, BundleUpdate, StoredBundle};
 pub use caller::CallerRecord;
 pub use change::{Artefact, Change, CommitOutcome, Remembered};
 pub use error::Error;
@@ -30,7 +31,6 @@ pub use job::{
     ClaimRequest, ClaimTarget, Expired, FinishedTask, FreeJob, HeldJobsFilter, Job, JobId,
     JobQuery, JobState, JobWork, Leased, ServedQueue, TaskOutcome,
 };
-pub use parcel::{PARCEL_BYTES_MAX, Parcel, ParcelUpdate};
 pub use record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventBody, EventQuery, Message,
     NewMessage, Noted, Page, Paged, Pause, PauseScope, ProjectRule, Removed, Restriction,

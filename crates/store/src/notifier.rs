@@ -1,5 +1,7 @@
 //! Wakes the callers of this process that wait for work. It knows queue names and nothing about
 //! jobs. A wake-up is only a hint: the caller looks for itself.
+//!
+//! It refuses to carry data. A lost or extra wake-up costs a look, never a job.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +39,7 @@ pub(crate) struct Waiter {
 }
 
 impl Notifier {
+    // Each waiter has its own signal, so one that is slow to wake cannot take another's wake-up.
     pub(crate) fn enter(self: &Arc<Self>, queues: &[String]) -> Waiter {
         let signal = Arc::<Signal>::default();
         let mut waiters = self.lock();
@@ -55,13 +58,17 @@ impl Notifier {
     /// Wakes the waiters of these queues.
     pub(crate) fn wake<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let waiters = self.lock();
+        // Most commits happen without a waiter in this process.
         if waiters.by_id.is_empty() {
             return;
         }
         for queue in queues {
             for (names, signal) in waiters.by_id.values() {
                 if names.contains(queue) {
+                    // Set before the notification, so that the woken waiter sees it.
                     signal.sure.store(true, Ordering::Release);
+                    // `notify_one` stores a permit if the waiter is not waiting yet, so a wake-up
+                    // between a look and the wait is not lost.
                     signal.notify.notify_one();
                 }
             }

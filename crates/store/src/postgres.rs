@@ -1,6 +1,10 @@
 //! The store on `PostgreSQL`: many processes on many machines. The statements of one call are
 //! pipelined, claims skip locked jobs, and notifications are sent only if a caller waits.
+//!
+//! It holds no state that another process could need. What is kept in memory only saves round
+//! trips, and every decision is made by the database under its own locks and its own clock.
 
+mod bundles;
 mod callers;
 mod channel_notifier;
 mod claim;
@@ -12,7 +16,6 @@ mod finish;
 mod jobs;
 mod log;
 mod messages;
-mod parcels;
 mod pipeline;
 mod records;
 mod statements;
@@ -33,6 +36,7 @@ use tokio_postgres::Row;
 use crate::Result;
 use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
 use crate::batcher::Batcher;
+use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
@@ -40,7 +44,6 @@ use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
 use crate::notifier::{LOG, Notifier};
-use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, PauseScope, ProjectRule, Removed, Restriction, Restrictions, Retention,
@@ -90,7 +93,9 @@ impl Postgres {
     pub(crate) async fn open(url: &str, settings: Settings) -> Result<Self> {
         let config = connect::config(url, &settings)?;
         let pool = connect::pool(&config, &settings, settings.connections_max)?;
+        // Before anything else uses the pool, because a statement is prepared against the schema.
         let schema = connect::migrate(&pool).await?;
+        // A pool of its own: a short read must not wait for a connection that a long list holds.
         let quick = connect::pool(&config, &settings, QUICK)?;
         let notifier = Arc::<Notifier>::default();
         Ok(Self {
@@ -121,6 +126,7 @@ impl Postgres {
 
     async fn end_pause(&self, scope: &PauseScope) -> Result<bool> {
         let was_paused = self.delete_pause(scope).await?;
+        // A resumed queue has ready jobs that sent their wake-up during the pause.
         let mut session = OpenTransaction::new(&self.pool).await?;
         session
             .run(self.channel.fire_all())
@@ -274,6 +280,7 @@ impl Jobs for Postgres {
                 // An error will show again in the claim that follows.
                 Ok(PgJobReadiness::Ready) | Err(_) => return,
             };
+            // Without LISTEN, only polling is left, so it is shorter.
             let longest = if listening {
                 self.settings.poll
             } else {
@@ -316,6 +323,8 @@ impl Events for Postgres {
             };
             let until = deadline.min(Instant::now() + longest);
             let notified = tokio::time::timeout_at(until, waiter.woken()).await.is_ok();
+            // Each notification starts with short naps again, as another transaction may have just
+            // ended.
             unseen_poll = match unseen_poll {
                 _ if notified => Some(UNSEEN_FIRST),
                 Some(last) => Some((last * 2).min(UNSEEN_MAX)),
@@ -383,6 +392,7 @@ impl Events for Postgres {
             .first()
             .ok_or_else(|| Error::Other("the database returned no time".to_owned()))?;
         let version: &str = row.get(1);
+        // The version is followed by the name of the distribution's package.
         let version = version.split(' ').next().unwrap_or_default();
         Ok(Database {
             description: format!("PostgreSQL {version} at {}", self.name),
@@ -434,18 +444,18 @@ impl Records for Postgres {
         self.write_caller(&caller).await
     }
 
-    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()> {
+    async fn update_bundle(&self, update: BundleUpdate) -> Result<()> {
         match update {
-            ParcelUpdate::Put(parcel) => self.upsert_parcel(parcel).await,
-            ParcelUpdate::Want(key) => self.wish_parcel(&key).await,
+            BundleUpdate::Put(bundle) => self.upsert_bundle(bundle).await,
+            BundleUpdate::Want(key) => self.wish_bundle(&key).await,
         }
     }
 
-    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
-        self.one_parcel(key).await
+    async fn bundle(&self, key: &str) -> Result<Option<StoredBundle>> {
+        self.one_bundle(key).await
     }
 
-    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
+    async fn wanted_bundles(&self, most: u32) -> Result<Vec<String>> {
         self.list_wanted(most).await
     }
 

@@ -3,8 +3,8 @@
 use flow::{Queue, TicketId, Time};
 
 use crate::Result;
+use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::job::{HeldJobsFilter, Job, JobQuery};
-use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
 use crate::token::{Token, TokenQuery};
 use crate::verbs::Store;
@@ -112,13 +112,13 @@ impl dyn Store + '_ {
         Ok(self.tokens(&query).await?.pop())
     }
 
-    pub async fn put_parcel(&self, parcel: Parcel) -> Result<()> {
-        self.update_parcel(ParcelUpdate::Put(parcel)).await
+    pub async fn put_bundle(&self, bundle: StoredBundle) -> Result<()> {
+        self.update_bundle(BundleUpdate::Put(bundle)).await
     }
 
     /// Requests a bundle, or a newer one.
-    pub async fn want_parcel(&self, key: &str) -> Result<()> {
+    pub async fn want_bundle(&self, key: &str) -> Result<()> {
         let key = key.to_owned();
-        self.update_parcel(ParcelUpdate::Want(key)).await
+        self.update_bundle(BundleUpdate::Want(key)).await
     }
 }

@@ -1,8 +1,12 @@
 //! The store on `SQLite`: one file, WAL, every commit synced. One writer thread commits queued
 //! operations as a group; reads run in parallel on connections that cannot write. Several processes
 //! may share the file.
+//!
+//! Writes go to the writer as closures and reads to the readers; nothing here holds a connection.
+//! The writer's queue and every wait are bounded.
 
 mod batched;
+mod bundles;
 mod callers;
 mod claim;
 mod cursors;
@@ -13,7 +17,6 @@ mod identity;
 mod jobs;
 mod log;
 mod open;
-mod parcels;
 mod readers;
 mod records;
 mod retain;
@@ -35,6 +38,7 @@ use tokio::time::Instant;
 use crate::Result;
 use crate::batched::{HasOpenJobs, HeldJobs, TokenByHash, UnreadMessages};
 use crate::batcher::Batcher;
+use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
@@ -42,7 +46,6 @@ use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
 use crate::notifier::{LOG, Notifier};
-use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -82,8 +85,12 @@ impl Sqlite {
     pub(crate) async fn open(path: &Path, settings: Settings) -> Result<Self> {
         let notifier = Arc::<Notifier>::default();
         let (owned_path, owned_settings) = (path.to_owned(), settings.clone());
+        // Opening may migrate the schema or wait for another process, which is too long for an
+        // async thread.
         let opened = tokio::task::spawn_blocking(move || {
             let db = open::writer(&owned_path, &owned_settings)?;
+            // The identity is taken after the schema exists, because the database's id is in a
+            // table.
             let identity = DatabaseFiles::establish(&owned_path, &db)?;
             Ok::<_, Error>((db, Arc::new(identity)))
         });
@@ -110,6 +117,7 @@ impl Sqlite {
             held_jobs: Batcher::new(quick.clone()),
             unread: Batcher::new(quick.clone()),
             quick,
+            // The watch comes after the writer has opened the database, so the directory exists.
             _watch: Watch::new(path, Arc::clone(&notifier)),
             notifier,
             settings,
@@ -122,6 +130,7 @@ impl Sqlite {
             let retention = retention.clone();
             let slice = self
                 .writer
+                // One slice per transaction: between two slices the writer serves other callers.
                 .run(move |tx| tx.remove(sort, &retention))
                 .await?;
             removed += slice;
@@ -135,12 +144,14 @@ impl Sqlite {
 #[async_trait]
 impl Tickets for Sqlite {
     async fn commit(&self, change: Change) -> Result<CommitOutcome> {
+        // Encoding happens on the caller's thread, so that the writer thread only writes.
         let change = Encoded::new(change)?;
         self.writer.run(move |tx| tx.commit(&change)).await
     }
 
     async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>> {
         let id = id.clone();
+        // A single ticket is the read of every call, so it does not queue behind long lists.
         self.quick
             .run(move |db| tickets::by_id(db, id.as_str()))
             .await
@@ -217,6 +228,8 @@ impl Jobs for Sqlite {
     async fn enqueue(&self, jobs: Vec<FreeJob>) -> Result<Vec<JobId>> {
         let is_plain = |job: &JobColumns| job.key.is_none() && job.queue_max.is_none();
         let jobs: Vec<_> = jobs.iter().map(JobColumns::free).collect::<Result<_>>()?;
+        // A key or a limit is checked after earlier jobs of the same call were written, so only
+        // jobs without both can do without a savepoint.
         if jobs.iter().all(is_plain) {
             return self.writer.run_plain(move |tx| tx.enqueue(&jobs)).await;
         }
@@ -234,6 +247,8 @@ impl Jobs for Sqlite {
         then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>> {
         let then = then.cloned();
+        // The second job of a call may be refused after the first was written, which needs a
+        // savepoint.
         if ended.len() <= 1 {
             let work = move |tx: &mut Tx<'_>| tx.finish(&ended, then.as_ref());
             return self.writer.run_plain(work).await;
@@ -272,6 +287,7 @@ impl Jobs for Sqlite {
 
     async fn jobs(&self, query: &JobQuery, page: &Page) -> Result<Paged<Job>> {
         if let Some(held) = &query.held {
+            // The batched read answers without a page, because a worker holds few jobs.
             let mut items = self.held_jobs.ask(HeldJobs::new(held)).await?;
             items.truncate(usize::try_from(page.most).unwrap_or(usize::MAX));
             return Ok(Paged { items, next: None });
@@ -293,6 +309,7 @@ impl Jobs for Sqlite {
     async fn has_open(&self, queues: Option<&[Queue]>) -> Result<bool> {
         match queues {
             None => self.quick.run(jobs::any_open_at_all).await,
+            // No queue means no job; the database need not be asked.
             Some([]) => Ok(false),
             Some(queues) => self.open_jobs.ask(HasOpenJobs::new(queues)).await,
         }
@@ -309,8 +326,11 @@ impl Jobs for Sqlite {
                 // An error will show again in the claim that follows.
                 Ok(SqliteJobReadiness::Ready) | Err(_) => return,
             };
+            // The poll bounds every nap: a wake-up of another process may be lost if inotify is
+            // unavailable.
             let until = deadline.min(Instant::now() + nap.min(self.settings.poll));
             let woken = tokio::time::timeout_at(until, waiter.woken()).await;
+            // A nudge is for all queues and may not concern this request, so the loop looks first.
             if woken == Ok(true) || Instant::now() >= deadline {
                 return;
             }
@@ -467,22 +487,22 @@ impl Records for Sqlite {
         self.writer.run(move |tx| tx.put_caller(&caller)).await
     }
 
-    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()> {
+    async fn update_bundle(&self, update: BundleUpdate) -> Result<()> {
         self.writer
             .run(move |tx| match &update {
-                ParcelUpdate::Put(parcel) => tx.put_parcel(parcel),
-                ParcelUpdate::Want(key) => tx.want_parcel(key),
+                BundleUpdate::Put(bundle) => tx.put_bundle(bundle),
+                BundleUpdate::Want(key) => tx.want_bundle(key),
             })
             .await
     }
 
-    async fn parcel(&self, key: &str) -> Result<Option<Parcel>> {
+    async fn bundle(&self, key: &str) -> Result<Option<StoredBundle>> {
         let key = key.to_owned();
-        self.readers.run(move |db| parcels::one(db, &key)).await
+        self.readers.run(move |db| bundles::one(db, &key)).await
     }
 
-    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>> {
-        self.readers.run(move |db| parcels::wanted(db, most)).await
+    async fn wanted_bundles(&self, most: u32) -> Result<Vec<String>> {
+        self.readers.run(move |db| bundles::wanted(db, most)).await
     }
 
     async fn update_rule(&self, update: RuleUpdate) -> Result<bool> {

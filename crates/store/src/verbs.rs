@@ -9,12 +9,12 @@ use flow::event::Lease;
 use flow::{Policy, Queue, Stage, TicketId, Time, Usage};
 
 use crate::Result;
+use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
-use crate::parcel::{Parcel, ParcelUpdate};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
@@ -144,10 +144,10 @@ pub trait Records: Send + Sync {
     /// Writes the caller's state with the next version; false if it changed since it was read.
     async fn put_caller(&self, caller: CallerRecord) -> Result<bool>;
     /// Stores a git bundle for other workers, or requests one.
-    async fn update_parcel(&self, update: ParcelUpdate) -> Result<()>;
-    async fn parcel(&self, key: &str) -> Result<Option<Parcel>>;
+    async fn update_bundle(&self, update: BundleUpdate) -> Result<()>;
+    async fn bundle(&self, key: &str) -> Result<Option<StoredBundle>>;
     /// Lists the keys of requested bundles, longest waiting first.
-    async fn wanted_parcels(&self, most: u32) -> Result<Vec<String>>;
+    async fn wanted_bundles(&self, most: u32) -> Result<Vec<String>>;
     /// Accepts or rejects a proposed rule for a repository, or withdraws one; true if something
     /// changed.
     async fn update_rule(&self, update: RuleUpdate) -> Result<bool>;

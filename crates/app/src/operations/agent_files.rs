@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::linkless_files::LinklessPath;
 use flow::Policy;
 use flow::brief::{fixer_manual, reviewer_manual};
 use serde::Serialize;
@@ -13,6 +14,9 @@ use crate::settings::Environment;
 
 /// Identifies our own files. It must not change: older files have it.
 const FILE_MARKER: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
+
+/// Mode of the files, less the person's umask.
+const FILE_MODE: u32 = 0o666;
 
 /// Place of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,19 @@ pub enum InstallScope {
 pub struct AgentFile {
     pub path: PathBuf,
     pub text: String,
+    /// Directory that the person named; no link below it is followed.
+    #[serde(skip)]
+    root: PathBuf,
+}
+
+impl AgentFile {
+    fn place(&self) -> LinklessPath<'_> {
+        let below = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
+        LinklessPath {
+            root: &self.root,
+            below,
+        }
+    }
 }
 
 /// Returns the files as they would be written.
@@ -52,6 +69,7 @@ pub async fn propose(
         .map(|(name, text)| AgentFile {
             path: dir.join(name),
             text,
+            root: root.clone(),
         })
         .collect())
 }
@@ -79,17 +97,21 @@ fn fixer() -> (&'static str, String) {
     (
         "countersign-fixer.md",
         format!(
-            "{head}{FILE_MARKER}\n\n{}\nCommit with the message `fix: address code review round N - <what you did>`.\n",
+            "{head}{FILE_MARKER}\n\n{}\nWrite commit messages in the style of the project's log (`git log --oneline -10`).\n",
             fixer_manual()
         ),
     )
 }
 
-/// Writes all files, or none if one exists that is not ours.
+/// Writes all files, or none if one exists that is not ours, or if a link is in the way.
 pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
+    let failed = |file: &AgentFile, error: std::io::Error| {
+        Failure::new(refusal_kind(&error), cannot_write(&file.path, &error))
+            .hint("print the files with --print, and put them where you want them")
+    };
     for file in files {
-        let existing = std::fs::read_to_string(&file.path);
-        if existing.is_ok_and(|text| !text.contains(FILE_MARKER)) {
+        let existing = file.place().read().map_err(|error| failed(file, error))?;
+        if existing.is_some_and(|text| !text.contains(FILE_MARKER)) {
             return Err(Failure::new(
                 ExitKind::Refused,
                 format!(
@@ -101,15 +123,20 @@ pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
         }
     }
     for file in files {
-        let dir = file.path.parent().unwrap_or(&file.path);
-        std::fs::create_dir_all(dir)
-            .and_then(|()| std::fs::write(&file.path, &file.text))
-            .map_err(|error| {
-                Failure::error(format!(
-                    "{} cannot be written: {error}",
-                    file.path.display()
-                ))
-            })?;
+        let written = file.place().write(&file.text, FILE_MODE);
+        written.map_err(|error| failed(file, error))?;
     }
     Ok(())
+}
+
+/// Returns whether an error is our own refusal, such as a link in the way, or a failure.
+pub(super) fn refusal_kind(error: &std::io::Error) -> ExitKind {
+    match error.kind() {
+        std::io::ErrorKind::Other => ExitKind::Refused,
+        _ => ExitKind::Error,
+    }
+}
+
+pub(super) fn cannot_write(path: &Path, error: &std::io::Error) -> String {
+    format!("{} cannot be written: {error}", path.display())
 }

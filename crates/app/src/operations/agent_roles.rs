@@ -66,7 +66,7 @@ pub async fn resolve_agents(
         others: Vec::new(),
     };
     if roles.contains(&Role::Reviewer) {
-        others.extend(resolver.resolve_seats(settings).await?);
+        others.extend(resolver.resolve_panel(settings).await?);
     }
     for (role, agent) in others {
         add_agent(&mut agents, role, agent);
@@ -100,7 +100,7 @@ pub async fn resolve_reviewers(
         .policy
         .reviewers
         .iter()
-        .filter_map(|seat| seat.agent.as_ref())
+        .filter_map(|reviewer| reviewer.agent.as_ref())
     {
         reviewers.push(finder.resolve_agent(name, "reviewer").await?);
     }
@@ -130,11 +130,11 @@ struct RoleNames {
 
 impl RoleNames {
     fn from_settings(settings: &ProjectSettings, roles: &[Role]) -> Result<Self, Failure> {
-        let in_a_seat = || {
-            let mut seats = settings.policy.reviewers.iter();
-            seats.find_map(|seat| seat.agent.as_ref())
+        let in_the_panel = || {
+            let mut reviewers = settings.policy.reviewers.iter();
+            reviewers.find_map(|reviewer| reviewer.agent.as_ref())
         };
-        let reviewer = settings.reviewers.first().or_else(in_a_seat);
+        let reviewer = settings.reviewers.first().or_else(in_the_panel);
         let name_for = |role: Role, name: Option<&String>, word: &str| {
             let is_requested = roles.contains(&role);
             is_requested.then(|| require_name(name, word)).transpose()
@@ -167,15 +167,15 @@ async fn resolve_fallbacks(
     remarks: &mut Vec<String>,
 ) -> Vec<(Role, AgentConfig)> {
     let policy = &mut settings.policy;
-    let seats = policy.reviewers.iter_mut();
-    let seats = seats.map(|seat| (Role::Reviewer, &mut seat.fallback));
+    let reviewers = policy.reviewers.iter_mut();
+    let reviewers = reviewers.map(|reviewer| (Role::Reviewer, &mut reviewer.fallback));
     let roles = [
         (Role::Builder, &mut policy.fallback.build),
         (Role::Reviewer, &mut policy.fallback.review),
         (Role::Verifier, &mut policy.fallback.verify),
     ];
     let mut fallbacks = Vec::new();
-    let all = roles.into_iter().chain(seats);
+    let all = roles.into_iter().chain(reviewers);
     for (role, fallback) in all.filter(|(role, _)| roles_wanted.contains(role)) {
         let Some(name) = fallback.clone() else {
             continue;
@@ -213,21 +213,21 @@ impl RoleResolver<'_> {
     }
 
     /// Finds the agents that the policy's reviewers name.
-    async fn resolve_seats(
+    async fn resolve_panel(
         &mut self,
         settings: &mut ProjectSettings,
     ) -> Result<Vec<(Role, AgentConfig)>, Failure> {
         let general = settings.policy.fallback.review.clone();
         let mut reviewers = Vec::new();
-        for seat in &mut settings.policy.reviewers {
-            let Some(agent) = seat.agent.clone() else {
+        for reviewer in &mut settings.policy.reviewers {
+            let Some(agent) = reviewer.agent.clone() else {
                 continue;
             };
-            let fallback = seat.fallback.clone().or_else(|| general.clone());
+            let fallback = reviewer.fallback.clone().or_else(|| general.clone());
             let found = self
                 .resolve_or_fallback(&agent, Role::Reviewer, fallback.as_deref())
                 .await?;
-            seat.agent = Some(found.configured_name.clone());
+            reviewer.agent = Some(found.configured_name.clone());
             reviewers.push((Role::Reviewer, found));
         }
         Ok(reviewers)

@@ -3,7 +3,8 @@
 
 mod detected;
 
-pub use detected::{CliReport, DetectedCli, detect_clis, inspect_clis, known_names};
+pub use detected::{CliReport, DetectedCli, detect_clis, inspect_clis};
+pub use engine::agent::registry::names as known_names;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -31,10 +32,9 @@ pub struct AgentFinder<'a> {
 
 /// Lists every way to name an agent, as a hint in errors.
 pub fn agent_forms_help() -> String {
-    let names: Vec<&str> = registry::ALL.iter().map(|cli| cli.name).collect();
     format!(
         "agents: {} (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md",
-        names.join(", ")
+        registry::names().join(", ")
     )
 }
 
@@ -164,7 +164,7 @@ impl AgentFinder<'_> {
             ))
             .hint(format!(
                 "adapter = one of {}, command, acp; the last two need command = \"PROGRAM ARGS…\"",
-                registry::ALL.map(|cli| cli.name).join(", ")
+                registry::names().join(", ")
             ))),
             (_, None, _) => Err(self.unknown(spec, name)),
         }

@@ -285,8 +285,10 @@ async fn build_assignment(app: &App, claim: &SessionClaim) -> Result<Assignment,
     let (_, rules) = project::open_ticket_repository(app, ticket).await?;
     let (policy, project_rules) = (&rules.policy, &rules.rules);
     let (brief, commit) = match &claim.task {
-        Task::Review { seat, commit, .. } => (
-            flow::brief::for_reviewer(ticket, seat, policy, project_rules, RECIPIENT),
+        Task::Review {
+            reviewer, commit, ..
+        } => (
+            flow::brief::for_reviewer(ticket, reviewer, policy, project_rules, RECIPIENT),
             Some(commit),
         ),
         Task::Verify {

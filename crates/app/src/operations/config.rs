@@ -79,7 +79,7 @@ pub async fn find_files(
 /// Refuses keys that a repository must not set for everybody who clones it.
 fn reject_user_only_keys(source: &ConfigSource) -> Result<(), Failure> {
     let project = file::read(&source.name, &source.text)?;
-    match project.user_only_key() {
+    match project.user_only_keys().first() {
         None => Ok(()),
         Some(what) => Err(Failure::usage(format!(
             "{}: {what} is not allowed in a project's file: a repository could act in your name or read more of your files",
@@ -249,8 +249,8 @@ pub async fn check(
             let is_user_file = user_file.as_ref() == Some(&source.name);
             let mut problems = config_problems::find_problems(&source.text);
             let read = file::read(&source.name, &source.text).ok();
-            let user_key = read.as_ref().and_then(ProjectSettings::user_only_key);
-            if let Some(what) = user_key.filter(|_| !is_user_file) {
+            let user_keys = read.as_ref().map(ProjectSettings::user_only_keys);
+            for what in user_keys.into_iter().flatten().filter(|_| !is_user_file) {
                 problems.push(config_problems::user_only_problem(&source.text, what));
             }
             let patterns = match (&read, &tracked) {
@@ -316,12 +316,15 @@ async fn tracked_files(
 fn pattern_uses(policy: &Policy, base: &str, files: &[String]) -> Vec<PatternUse> {
     let protected = policy.protected.iter();
     let protected = protected.map(|pattern| ("protected".to_owned(), pattern));
-    let seats = policy.reviewers.iter().flat_map(|seat| {
-        let key = format!("reviewers.{}.paths", seat.name);
-        seat.paths.iter().map(move |pattern| (key.clone(), pattern))
+    let reviewers = policy.reviewers.iter().flat_map(|reviewer| {
+        let key = format!("reviewers.{}.paths", reviewer.name);
+        reviewer
+            .paths
+            .iter()
+            .map(move |pattern| (key.clone(), pattern))
     });
     protected
-        .chain(seats)
+        .chain(reviewers)
         .take(PATTERNS_MAX)
         .map(|(key, pattern)| pattern_use(key, pattern, base, files))
         .collect()

@@ -1,4 +1,7 @@
 //! Prepares the data directory: it must belong to the person and be closed to all other users.
+//!
+//! The directory has transcripts, briefs and the token of the running server. On a shared machine
+//! every other user could read them.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,24 +16,30 @@ const OTHERS_MODE: u32 = 0o077;
 /// Maximum depth of our own files: `tickets/ID/jobs/N/run-F/head/sandbox-1/proof.json`, and a
 /// margin.
 const DEPTH_MAX: usize = 9;
+// A directory with more is closed at its top, which is enough.
 const ENTRIES_MAX: usize = 200_000;
 /// Directories that are closed at their top only. Their files belong to agents or git, and keep the
 /// modes that those need.
-const CLOSED_DIRECTORIES: [&str; 15] = [
+const CLOSED_DIRECTORIES: [&str; 20] = [
     "aside",
     "base",
+    "caches",
     "change",
+    "changes",
     "checkout",
     "copy",
+    "copy-changes",
     "git",
     "home",
     "homes",
+    "layers",
     "mirrors",
     "repositories",
     "repository",
     "scratch",
     "supplies",
     "tmp",
+    "trees",
     "worktree",
 ];
 
@@ -47,6 +56,7 @@ pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
     private_files::make_dir(data).map_err(failed)?;
     let metadata = fs::metadata(data).map_err(failed)?;
     require_ownership(data, &metadata)?;
+    // Checked at every start, so only the top entries are looked at.
     let mut open: Vec<PathBuf> = entries(data).filter(|path| is_open(path)).collect();
     if metadata.mode() & OTHERS_MODE == 0 && open.is_empty() {
         return Ok(None);
@@ -68,6 +78,7 @@ pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
     )))
 }
 
+// The owner of the directory could read and change everything in it.
 fn require_ownership(data: &Path, metadata: &Metadata) -> Result<(), Failure> {
     let us = rustix::process::geteuid().as_raw();
     if metadata.uid() == us {
@@ -97,6 +108,7 @@ fn is_open(path: &Path) -> bool {
 
 /// Removes the access of others. A failure is harmless, because the directory above is closed.
 fn restrict(path: &Path, metadata: &Metadata) -> bool {
+    // The owner's bits and the special bits stay as they are.
     let mode = metadata.mode() & 0o7777 & !OTHERS_MODE;
     fs::set_permissions(path, Permissions::from_mode(mode)).is_ok()
 }
@@ -105,6 +117,7 @@ fn restrict(path: &Path, metadata: &Metadata) -> bool {
 fn restrict_below(top: &Path) -> usize {
     let (mut closed, mut visited) = (0, 0);
     let mut waiting = vec![(top.to_owned(), 0)];
+    // A loop and no recursion, because the depth is not ours to choose.
     while let Some((path, depth)) = waiting.pop() {
         visited += 1;
         let Ok(metadata) = fs::symlink_metadata(&path) else {

@@ -37,7 +37,7 @@ pub async fn build_demo(
     for (name, text) in scripts::PROJECT {
         std::fs::write(repository.join(name), text).map_err(fail)?;
     }
-    let script = root.join("crew.json");
+    let script = root.join("agents.json");
     std::fs::write(&script, scripts::agents_script(escalate)).map_err(fail)?;
     let ticket = root.join("ticket.md");
     std::fs::write(&ticket, scripts::TICKET).map_err(fail)?;

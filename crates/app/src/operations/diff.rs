@@ -64,7 +64,7 @@ pub async fn load_diff(app: &App, id: &str, round: Option<u32>) -> Result<RoundD
                 .hint(format!("countersign run {id}")),
         );
     };
-    let git = repository(app, &ticket).await?;
+    let git = repository_of(app, &ticket).await?;
     let (files, cut) = read(&git, &submission).await?;
     Ok(RoundDiff {
         round: round.unwrap_or_else(|| round_of(&ticket, &submission)),
@@ -110,7 +110,8 @@ async fn at_round(app: &App, ticket: Ticket, round: u32) -> Result<Ticket, Failu
         })
 }
 
-async fn repository(app: &App, ticket: &Ticket) -> Result<Repository, Failure> {
+/// Opens the repository that a ticket belongs to.
+pub(super) async fn repository_of(app: &App, ticket: &Ticket) -> Result<Repository, Failure> {
     let Some(path) = &ticket.spec.context.repository else {
         return Err(Failure::usage(format!(
             "{} belongs to no repository",

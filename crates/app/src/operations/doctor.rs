@@ -142,8 +142,8 @@ fn agent_names(
     names.extend(settings.builder.clone());
     names.extend(settings.reviewers.iter().cloned());
     names.extend(settings.verifier.clone());
-    let seats = settings.policy.reviewers.iter();
-    names.extend(seats.filter_map(|seat| seat.agent.clone()));
+    let reviewers = settings.policy.reviewers.iter();
+    names.extend(reviewers.filter_map(|reviewer| reviewer.agent.clone()));
     names.sort();
     names.dedup();
     names

@@ -27,8 +27,12 @@ fn read_known_choices<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static
 }
 
 /// Lists the escalated tickets of a page.
-pub async fn list(app: &App, page: &Page) -> Result<Paged<PendingEscalation>, Failure> {
-    let rows = tickets::list(app, vec![Stage::Escalated], page).await?;
+pub async fn list(
+    app: &App,
+    repository: Option<String>,
+    page: &Page,
+) -> Result<Paged<PendingEscalation>, Failure> {
+    let rows = tickets::list(app, vec![Stage::Escalated], repository, page).await?;
     let mut items = Vec::with_capacity(rows.items.len());
     for row in rows.items {
         let stored = app.coordinator.ticket(&row.id).await?;

@@ -1,5 +1,7 @@
 //! An event feed for external readers: the log from a stored cursor. The cursor is leased, so that
 //! one reader of each name is active at a time, on any number of machines and after crashes.
+//!
+//! The cursor moves after delivery, so a crash repeats the last events and loses none.
 
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ impl EventFeed {
         start: Cursor,
         lease: Duration,
     ) -> Result<Option<Self>, Failure> {
+        // The process is a part of the name: two feeds of one name on one machine are two holders.
         let holder = format!("{}:{}", engine::worker::name::process_name(), name);
         let store = &app.coordinator.store;
         let cursor = store
@@ -80,6 +83,7 @@ impl EventFeed {
     /// Releases the cursor for other readers.
     pub async fn release(&self) {
         // After a failure the cursor is free when the lease expires.
+        // A lease of zero ends at once, without a verb of its own.
         let released = self.store_cursor(Duration::ZERO).await;
         released.log_err("release the place of a reader in the event log");
     }

@@ -23,14 +23,16 @@ pub async fn forecast_run(
 ) -> Result<Forecast, Failure> {
     let ticket = app.coordinator.ticket(id).await?.ticket;
     let policy = &project.config.policy;
-    let seats = policy.reviewers.iter();
-    let seats = seats.filter(|seat| {
-        !seat.is_linter() && !seat.second_reviewer && seat.applies_to(&ticket, ticket.round)
+    let reviewers = policy.reviewers.iter();
+    let reviewers = reviewers.filter(|reviewer| {
+        !reviewer.is_linter()
+            && !reviewer.second_reviewer
+            && reviewer.applies_to(&ticket, ticket.round)
     });
-    let judges = seats.filter_map(|seat| {
+    let judges = reviewers.filter_map(|reviewer| {
         project
             .agents
-            .agent_for(Role::Reviewer, seat.agent.as_deref())
+            .agent_for(Role::Reviewer, reviewer.agent.as_deref())
     });
     let judges = judges.map(|agent| (Role::Reviewer, agent.name.clone()));
     let builder = (Role::Builder, project.builder_name().to_owned());

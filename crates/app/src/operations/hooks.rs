@@ -1,15 +1,24 @@
 //! Installs and removes the git hook that reviews commits before a push. A hook that is not ours is
 //! never changed.
+//!
+//! No link is followed: a repository from elsewhere could have a link in place of its hooks
+//! directory, and the hook would be written to a file of the person.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use engine::linkless_files::LinklessPath;
+
+use super::agent_files::{cannot_write, refusal_kind};
 use super::project;
 use crate::failure::{ExitKind, Failure};
 use crate::settings::{Environment, has_custom_hooks_path};
 
-const HOOK_NAME: &str = "pre-push";
+/// Path of the hook below the git directory.
+const HOOK_NAME: &str = "hooks/pre-push";
+/// Mode of the hook, less the person's umask.
+const EXECUTABLE: u32 = 0o777;
 /// Identifies our own hook. It must not change: installed hooks have it.
+/// An older version's hook is recognised by it and renewed.
 const HOOK_MARKER: &str =
     "# Installed by `countersign hook install`; `countersign hook uninstall` removes it.";
 
@@ -28,21 +37,25 @@ pub async fn install(
     directory: &Path,
     words: &[String],
 ) -> Result<InstalledHook, Failure> {
-    let path = hook_path(environment, directory, words).await?;
-    let renewed = match std::fs::read_to_string(&path) {
-        Ok(text) if text.contains(HOOK_MARKER) => true,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        Ok(_) | Err(_) => return Err(foreign_hook_error(&path, words)),
-    };
+    let git_dir = hooks_root(environment, directory, words).await?;
+    let hook = place(&git_dir);
+    let path = hook.path();
     let failed = |error: std::io::Error| {
-        Failure::error(format!("{} cannot be written: {error}", path.display()))
+        Failure::new(refusal_kind(&error), cannot_write(&path, &error))
+            .hint(add_by_hand(&path.display().to_string(), words))
     };
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).map_err(failed)?;
-    }
-    std::fs::write(&path, hook_script(words)).map_err(failed)?;
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&path, executable).map_err(failed)?;
+    let renewed = match hook.read() {
+        Ok(Some(text)) if text.contains(HOOK_MARKER) => true,
+        Ok(None) => false,
+        Ok(Some(_)) => return Err(foreign_hook_error(&path, words)),
+        // A binary or another encoding is no hook of ours.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Err(foreign_hook_error(&path, words));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    hook.write(&hook_script(words), EXECUTABLE)
+        .map_err(failed)?;
     let has_custom_path = environment
         .home
         .as_deref()
@@ -63,37 +76,48 @@ pub async fn uninstall(
     environment: &Environment,
     directory: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
-    let path = hook_path(environment, directory, &[]).await?;
-    match std::fs::read_to_string(&path) {
-        Ok(text) if text.contains(HOOK_MARKER) => std::fs::remove_file(&path)
+    let git_dir = hooks_root(environment, directory, &[]).await?;
+    let hook = place(&git_dir);
+    let path = hook.path();
+    match hook.read() {
+        Ok(Some(text)) if text.contains(HOOK_MARKER) => hook
+            .remove()
             .map(|()| Some(path.clone()))
             .map_err(|error| Failure::error(format!("{}: {error}", path.display()))),
-        Ok(_) => Err(Failure::new(
+        Ok(None) => Ok(None),
+        Ok(Some(_)) | Err(_) => Err(Failure::new(
             ExitKind::Refused,
             format!(
                 "{} was not installed by Countersign; it is left as it is",
                 path.display()
             ),
         )),
-        Err(_) => Ok(None),
     }
 }
 
-/// Returns the path of the hook. Refused if the repository sets `core.hooksPath`.
-async fn hook_path(
+fn place(git_dir: &Path) -> LinklessPath<'_> {
+    LinklessPath {
+        root: git_dir,
+        below: Path::new(HOOK_NAME),
+    }
+}
+
+/// Returns the git directory of the hook. Refused if the repository sets `core.hooksPath`.
+async fn hooks_root(
     environment: &Environment,
     directory: &Path,
     words: &[String],
 ) -> Result<PathBuf, Failure> {
     let git = project::open_repository(environment, directory).await?;
+    // Those hooks may belong to a tool or to the team.
     if let Some(elsewhere) = git.hooks_path().await.map_err(Failure::error)? {
         return Err(Failure::new(
             ExitKind::Refused,
             format!("this repository keeps its hooks in {elsewhere} (core.hooksPath)"),
         )
-        .hint(add_by_hand(&format!("{elsewhere}/{HOOK_NAME}"), words)));
+        .hint(add_by_hand(&format!("{elsewhere}/pre-push"), words)));
     }
-    Ok(git.common_dir().join("hooks").join(HOOK_NAME))
+    Ok(git.common_dir().to_owned())
 }
 
 fn foreign_hook_error(path: &Path, words: &[String]) -> Failure {
@@ -120,6 +144,7 @@ fn join_words(words: &[String]) -> String {
 
 /// Quotes a word for a shell.
 fn shell_quote(word: &str) -> String {
+    // Everything else is quoted, so that the shell reads exactly these words.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -1,5 +1,8 @@
 //! Tokens and the identities behind them: agent, principal, role and permitted ticket. A token's
 //! secret is shown once; the store keeps only its hash.
+//!
+//! Independence of builder and reviewer is decided by principal. So this is the place where two
+//! names that look alike are kept apart.
 
 use engine::log::LogErr;
 use engine::secret::NewSecret;
@@ -77,6 +80,7 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
         return Err(Failure::usage("a token needs the name of its agent"));
     }
     let principal = match request.principal {
+        // A principal keeps its inner spaces: it may be the name of a person.
         Some(principal) => findings::clean_name(&principal),
         None => agent.clone(),
     };
@@ -100,6 +104,8 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
         revoked_at: None,
     };
     app.coordinator.store.put_token(token.clone()).await?;
+    // A token that is not in the log could not be explained later, so a failed note is an error
+    // here.
     note_token_event(app, "token_created", &token).await?;
     Ok(NewToken { secret, token })
 }
@@ -108,6 +114,7 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
 /// `Bea` must not review what `bea` built.
 async fn must_be_distinct(app: &App, principal: &str) -> Result<(), Failure> {
     let mut letters = principal.chars().filter(|c| c.is_alphabetic());
+    // `а` of Cyrillic looks like `a`. A name in one alphabet is fine, whichever it is.
     let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
     if mixed {
         return Err(Failure::usage(format!(
@@ -118,6 +125,7 @@ async fn must_be_distinct(app: &App, principal: &str) -> Result<(), Failure> {
     let folded = principal.to_lowercase();
     let now = (app.coordinator.clock)();
     let tokens = list(app).await?;
+    // An expired or revoked token acts no more, so its name is free.
     let valid = |token: &&Token| {
         token.revoked_at.is_none() && token.expires_at.is_none_or(|expiry| expiry > now)
     };
@@ -163,12 +171,15 @@ pub async fn revoke(app: &App, id: &str) -> Result<Token, Failure> {
 
 /// Creates a new secret for the same agent, role and scope, and revokes the old one.
 pub async fn rotate(app: &App, id: &str) -> Result<NewToken, Failure> {
+    // The secret of a run is in the environment of its process. A new one would not reach it.
     if find(app, id).await?.lease.is_some() {
         let why = format!("the token {id} was made for one run of an agent and ends with it");
         return Err(Failure::new(ExitKind::Refused, why));
     }
+    // Revoked before the new one is made: after a crash in between there is no token, and not two.
     let old = revoke(app, id).await?;
     let now = (app.coordinator.clock)();
+    // The new secret ends when the old one would have. Rotation must not extend access.
     let ttl = old.expires_at.map(|end| end.0.saturating_sub(now.0));
     let request = TokenRequest {
         agent: old.agent,
@@ -205,6 +216,7 @@ pub async fn authenticate(app: &App, secret: &str) -> Result<Result<Identity, Au
     let token = app
         .coordinator
         .store
+        // Looked up by hash, so the comparison takes no time that depends on the secret.
         .token(&engine::secret::hash_secret(secret))
         .await?;
     match token
@@ -236,12 +248,14 @@ async fn check_run_active(
 }
 
 fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
+    // Revoked goes first: it is the stronger reason.
     if token.revoked_at.is_some() {
         return Err(AuthError::Revoked);
     }
     if token.expires_at.is_some_and(|end| end <= now) {
         return Err(AuthError::Expired);
     }
+    // A role of another version is not guessed.
     let role = parse_role(&token.role).map_err(|_| AuthError::Unknown)?;
     Ok(Identity {
         actor: Actor {
@@ -250,6 +264,7 @@ fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
             role,
             family: token.family,
             written: None,
+            model: None,
         },
         token: token.id,
         session: None,
@@ -262,6 +277,7 @@ fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
 /// refusal holds even if the note cannot be written.
 pub async fn note_refusal(app: &App, identity: Option<&Identity>, body: Value) {
     let name = identity.map_or("", |identity| &identity.actor.agent);
+    // A flood of refusals must not push everything else out of the log.
     if !app.coordinator.refusals.allow(name) {
         return;
     }

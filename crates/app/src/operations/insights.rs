@@ -10,34 +10,45 @@ use crate::failure::Failure;
 /// Maximum number of tickets that are read, newest first.
 const TICKETS_MAX: usize = 10_000;
 const PAGE: u32 = 500;
-/// Maximum number of tickets for a quick summary such as `status`.
+/// Maximum number of tickets for a quick summary.
 const GLANCE_MAX: usize = 200;
 
 pub async fn load_insights(app: &App) -> Result<Insights, Failure> {
-    Ok(collect_insights(&load_newest(app, TICKETS_MAX).await?))
+    let query = TicketQuery::default();
+    let (tickets, _) = load_newest(app, &query, TICKETS_MAX).await?;
+    Ok(collect_insights(&tickets))
 }
 
 /// Loads the newest tickets, for a quick summary.
 pub async fn newest(app: &App) -> Result<Vec<Ticket>, Failure> {
-    load_newest(app, GLANCE_MAX).await
+    let query = TicketQuery::default();
+    Ok(load_newest(app, &query, GLANCE_MAX).await?.0)
 }
 
-/// Sums the costs of the newest tickets.
-pub async fn costs(app: &App) -> Result<Costs, Failure> {
-    Ok(Costs::from_tickets(&newest(app).await?))
+/// Sums the costs of all tickets, or of one repository's. A sum that leaves tickets out says so.
+pub async fn costs(app: &App, repository: Option<String>) -> Result<Costs, Failure> {
+    let query = TicketQuery {
+        repository,
+        ..TicketQuery::default()
+    };
+    let (tickets, is_all) = load_newest(app, &query, TICKETS_MAX).await?;
+    let mut costs = Costs::from_tickets(&tickets);
+    costs.newest_only = (!is_all).then_some(TICKETS_MAX as u64);
+    Ok(costs)
 }
 
-async fn load_newest(app: &App, tickets_max: usize) -> Result<Vec<Ticket>, Failure> {
+/// Loads the newest tickets. Returns whether these are all.
+async fn load_newest(
+    app: &App,
+    query: &TicketQuery,
+    tickets_max: usize,
+) -> Result<(Vec<Ticket>, bool), Failure> {
     let (mut tickets, mut after) = (Vec::new(), None);
     while tickets.len() < tickets_max {
         let left = u32::try_from(tickets_max - tickets.len()).unwrap_or(PAGE);
         let most = left.min(PAGE);
         let page = Page { after, most };
-        let rows = app
-            .coordinator
-            .store
-            .tickets(&TicketQuery::default(), &page)
-            .await?;
+        let rows = app.coordinator.store.tickets(query, &page).await?;
         for row in &rows.items {
             tickets.push(app.coordinator.ticket(&row.id).await?.ticket);
         }
@@ -46,5 +57,5 @@ async fn load_newest(app: &App, tickets_max: usize) -> Result<Vec<Ticket>, Failu
             break;
         }
     }
-    Ok(tickets)
+    Ok((tickets, after.is_none()))
 }

@@ -104,6 +104,13 @@ async fn deliver(
         let claim = current.as_ref().map(SessionClaim::claim);
         claims::check_report(app, identity, claim_ref, claim.as_ref()).await?;
     }
+    let judged = current.as_ref().filter(|current| is_judge_claim(current));
+    if !kind.is_verdict() && judged.is_some() && rejects(content) {
+        return Err(
+            Failure::new(ExitKind::Refused, "this message rejects the change, but its type is no verdict; it was not sent")
+                .hint("send it with type changes_requested, or call submit_review_result (approved: false, with feedback)"),
+        );
+    }
     if kind.is_verdict() {
         let claim = current
             .as_ref()
@@ -123,6 +130,12 @@ async fn deliver(
         add_statement(app, identity, claim, (verdict, content)).await?;
     }
     store_message(app, identity, to, kind, content, current.as_ref()).await
+}
+
+/// Returns whether a text rejects a change. In a message that is no verdict it would be lost, and an
+/// approval of the same claim would stand beside it.
+fn rejects(text: &str) -> bool {
+    findings::read(text).claim == findings::ReviewClaim::ChangesRequested
 }
 
 /// Stores a statement under a claim until the claim is reported.
@@ -357,6 +370,16 @@ async fn collect_verdict(
             Failure::new(ExitKind::Refused, "you have given no verdict yet")
                 .hint("send_message with type approved or changes_requested first"),
         );
+    }
+    if statements.len() >= INBOX_MAX as usize {
+        // A rejection could be among those that were not read.
+        return Err(Failure::new(
+            ExitKind::Refused,
+            format!(
+                "this assignment has {INBOX_MAX} messages with a verdict, and no more are read"
+            ),
+        )
+        .hint("give your verdict once more with submit_review_result"));
     }
     let texts = statements.iter().map(|statement| statement.text.as_str());
     let texts: Vec<&str> = texts.chain([summary]).collect();

@@ -153,10 +153,10 @@ fn quality_metrics(quality: &QualityMetrics) -> Vec<Metric> {
             }
         }
     }
-    for ((severity, fate), count) in &quality.findings {
+    for ((severity, status), count) in &quality.findings {
         let help = "Findings by severity and outcome.";
         let measure = counter("countersign_findings", help, *count);
-        metrics.push(measure.label("severity", severity).label("fate", fate));
+        metrics.push(measure.label("severity", severity).label("status", status));
     }
     let help = "Seconds from the start of a review to its verdict.";
     let pattern = Metric::counter("countersign_round_seconds", help, 0);

@@ -107,7 +107,7 @@ impl Overview {
 }
 
 /// Loads the overview.
-pub async fn load_overview(app: &App) -> Result<Overview, Failure> {
+pub async fn load_overview(app: &App, repository: Option<&str>) -> Result<Overview, Failure> {
     let store = &app.coordinator.store;
     // The cursor comes first, so that events during the other reads cause another update.
     let cursor = latest_cursor(app).await?;
@@ -119,8 +119,11 @@ pub async fn load_overview(app: &App) -> Result<Overview, Failure> {
     }
     Ok(Overview {
         cursor,
-        tally: store.count_tickets().await?,
-        leases: leases(app, leased).await?,
+        tally: match repository {
+            Some(repository) => tickets::tally_of(app, repository).await?,
+            None => store.count_tickets().await?,
+        },
+        leases: leases(app, leased, repository).await?,
         ready: queues,
         more: more_leased || more_ready,
         pauses: store.pauses().await?,
@@ -144,14 +147,30 @@ async fn jobs(app: &App, state: JobState) -> Result<(Vec<Job>, bool), Failure> {
 }
 
 /// Builds the leases with their agents. The queue knows only workers; the ticket has the agent.
-async fn leases(app: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failure> {
+async fn leases(
+    app: &App,
+    jobs: Vec<Job>,
+    repository: Option<&str>,
+) -> Result<Vec<ActiveLease>, Failure> {
     let mut leases = Vec::with_capacity(jobs.len());
-    for (index, job) in jobs.into_iter().enumerate() {
-        let agent_name = if index < AGENTS_MAX {
-            agent(app, &job).await?
-        } else {
-            None
+    for job in jobs {
+        let ticket = match &job.ticket {
+            // Agents are looked up for the first leases only; a repository needs every ticket.
+            Some(id) if repository.is_some() || leases.len() < AGENTS_MAX => {
+                app.coordinator.store.ticket(id).await?
+            }
+            Some(_) | None => None,
         };
+        let ticket = ticket.map(|stored| stored.ticket);
+        let context = ticket.as_ref().map(|ticket| &ticket.spec.context);
+        let own = context.and_then(|context| context.repository.as_deref());
+        if repository.is_some() && own != repository {
+            continue;
+        }
+        let agent_name = ticket.and_then(|ticket| {
+            let mut jobs = ticket.jobs.into_iter();
+            jobs.find(|open| Some(open.serial) == job.serial)?.holder
+        });
         leases.push(ActiveLease {
             kind: match job.work {
                 JobWork::Task(task) => task.word().to_owned(),
@@ -166,25 +185,15 @@ async fn leases(app: &App, jobs: Vec<Job>) -> Result<Vec<ActiveLease>, Failure> 
     Ok(leases)
 }
 
-async fn agent(app: &App, job: &Job) -> Result<Option<String>, Failure> {
-    let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
-        return Ok(None);
-    };
-    let stored = app.coordinator.store.ticket(id).await?;
-    Ok(stored.and_then(|stored| {
-        let mut jobs = stored.ticket.jobs.into_iter();
-        jobs.find(|entry| entry.serial == serial)?.holder
-    }))
-}
-
 /// Loads one page of a group's tickets, newest first.
 pub async fn load_page(
     app: &App,
     group: TicketGroup,
-    after: Option<i64>,
+    (repository, after): (Option<&str>, Option<i64>),
     most: u32,
 ) -> Result<Paged<TicketRow>, Failure> {
-    tickets::list(app, group.stages(), &Page { after, most }).await
+    let repository = repository.map(str::to_owned);
+    tickets::list(app, group.stages(), repository, &Page { after, most }).await
 }
 
 /// Returns the position of the newest event in the log.

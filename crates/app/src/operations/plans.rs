@@ -13,8 +13,8 @@ use crate::settings::file::{self, ProjectSettings};
 
 /// A reviewer of the policy, and its agent or linter command.
 #[derive(Clone, Debug, Serialize)]
-pub struct ReviewSeat {
-    pub seat: String,
+pub struct PlannedReviewer {
+    pub name: String,
     pub by: Option<String>,
     /// True if the reviewer is asked only after the others have approved.
     pub second_reviewer: bool,
@@ -25,11 +25,13 @@ pub struct ReviewSeat {
 pub struct RunPlan {
     pub base: String,
     pub builder: Option<String>,
-    pub reviewers: Vec<ReviewSeat>,
+    pub reviewers: Vec<PlannedReviewer>,
     pub verifier: Option<String>,
     pub checks: Vec<String>,
     pub land: Land,
     pub max_rounds: u32,
+    /// The preset by today's name, if one is named.
+    pub preset: Option<String>,
     pub remarks: Vec<String>,
 }
 
@@ -56,22 +58,23 @@ pub async fn plan_run(
             .collect(),
         land: settings.policy.land,
         max_rounds: settings.policy.max_rounds,
+        preset: settings.preset,
         remarks,
     })
 }
 
-fn reviewers(settings: &ProjectSettings) -> Vec<ReviewSeat> {
+fn reviewers(settings: &ProjectSettings) -> Vec<PlannedReviewer> {
     let default_agent = settings.reviewers.first();
     let has_agents = settings.policy.review == ReviewMode::Agents;
-    let seats = settings.policy.reviewers.iter().filter(|_| has_agents);
-    seats
-        .map(|seat| ReviewSeat {
-            seat: seat.name.clone(),
-            second_reviewer: seat.second_reviewer,
-            by: seat
+    let reviewers = settings.policy.reviewers.iter().filter(|_| has_agents);
+    reviewers
+        .map(|reviewer| PlannedReviewer {
+            name: reviewer.name.clone(),
+            second_reviewer: reviewer.second_reviewer,
+            by: reviewer
                 .command
                 .as_ref()
-                .or(seat.agent.as_ref())
+                .or(reviewer.agent.as_ref())
                 .or(default_agent)
                 .cloned(),
         })

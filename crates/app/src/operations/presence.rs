@@ -17,6 +17,7 @@ use super::identity::Identity;
 /// Minimum time between two records of one agent.
 pub const NOTE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of remembered agents; the memory is cleared when it is full.
+/// Names come from tokens, so their number is bounded by people. The limit is a second guard.
 const KNOWN_MAX: usize = 10_000;
 
 /// Times at which agents were last recorded.
@@ -45,6 +46,7 @@ impl AgentPresence {
     }
 
     fn is_due(&self, identity: &Identity) -> bool {
+        // People and services are not missed when they are silent.
         if !matches!(
             identity.actor.role,
             Role::Builder | Role::Reviewer | Role::Verifier
@@ -54,6 +56,7 @@ impl AgentPresence {
         let now = Instant::now();
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let last = noted.get(&identity.actor.agent);
+        // By a monotonic clock: a changed system time must not stop the records.
         if last.is_some_and(|last| now - *last < NOTE_INTERVAL) {
             return false;
         }

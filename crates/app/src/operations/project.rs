@@ -1,4 +1,7 @@
 //! Loads a project: its repository, its rules from the base branch, its agents and its sandbox.
+//!
+//! Rules come from the base branch and never from the work tree of the change. Flags win over
+//! files, because the person who types them sees them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,7 +10,8 @@ use std::sync::Arc;
 use engine::caches::{CacheDir, ProjectSetup};
 use engine::check::Check;
 use engine::coordinator::{Coordinator, ProgressListener};
-use engine::git::{GitProgram, NETWORK_VARIABLES, Remote, Repository};
+use engine::git::{CommitIdentity, GitProgram, NETWORK_VARIABLES, Remote, Repository};
+use engine::log::LogErr;
 use engine::process::{Launcher, ProcessHost, find_program};
 use engine::project::{Project, ProjectAgents, ProjectConfig};
 use engine::repo_sync::RepoSync;
@@ -25,6 +29,9 @@ use crate::settings::file::{self, ProjectSettings};
 use crate::settings::inherited_variables;
 use crate::settings::layers;
 use crate::settings::ticket_file::TicketRequest;
+
+/// Number of commit subjects that a builder sees as examples of the project's style.
+const SUBJECTS_SHOWN: usize = 10;
 
 /// Options of the command line; they win over every file.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +110,7 @@ pub async fn load_project_for(
     let git = open_repository(environment, directory).await?;
     let (base_branch, mut settings, mut remarks) =
         effective_settings(environment, &git, options).await?;
+    // Files are checked one by one; a flag can still make the whole impossible.
     file::validate_policy("with these flags", &settings.policy)?;
     // The trial of the sandbox takes as long as the look at the work tree, so both run at once.
     let (note, sandbox) = tokio::join!(
@@ -126,7 +134,9 @@ pub async fn load_project_for(
         &mut remarks,
     );
     let agents = resolving.await?;
-    let config = build_config(&git, base_branch, settings, accepted).await?;
+    // A budget that does not bind would be found by the bill.
+    remarks.extend(unbound_budget(&settings, &agents));
+    let config = build_config(environment, &git, (base_branch, settings), accepted).await?;
     let (project, warning) = build_project(loader, git, config, (agents, sandbox?));
     let project = Project {
         repo_sync: sync,
@@ -199,6 +209,7 @@ pub async fn assign_repository(app: &App, path: &str, spec: &mut Spec) -> Result
         ..ProjectOptions::default()
     };
     let (base, settings, _) = load_settings(&app.environment, &git, &options).await?;
+    // The common directory, so that all worktrees of a repository give one name.
     spec.context.repository = Some(git.common_dir().to_string_lossy().into_owned());
     spec.context.base_branch = Some(base);
     spec.context.remote = remote_address(&git, &settings).await?;
@@ -211,6 +222,7 @@ pub async fn remote_address(
     settings: &ProjectSettings,
 ) -> Result<Option<String>, Failure> {
     let address = match settings.worker.remote.as_deref() {
+        // `origin` is read now, because a worker elsewhere has no such remote.
         Some("origin") => git.origin_url().await.map_err(Failure::error)?,
         address => address.map(str::to_owned),
     };
@@ -226,6 +238,7 @@ pub async fn assign_current_repository(
     requests: &mut [TicketRequest],
 ) -> Result<Policy, Failure> {
     let mut policy = Policy::default();
+    // A ticket may be added from anywhere; it gets its repository later.
     if open_repository(&app.environment, directory).await.is_err() {
         return Ok(policy);
     }
@@ -244,13 +257,13 @@ pub async fn build_local_config(
 ) -> Result<ProjectConfig, Failure> {
     let accepted = project_rules::accepted(app, git).await?;
     let accepted = accepted.into_iter().map(|rule| rule.text).collect();
-    build_config(git, base_branch, settings, accepted).await
+    build_config(&app.environment, git, (base_branch, settings), accepted).await
 }
 
 async fn build_config(
+    environment: &Environment,
     git: &Repository,
-    base_branch: String,
-    settings: ProjectSettings,
+    (base_branch, settings): (String, ProjectSettings),
     accepted: Vec<String>,
 ) -> Result<ProjectConfig, Failure> {
     let commands = settings
@@ -261,9 +274,18 @@ async fn build_config(
             None => check.command.clone(),
         });
     let (instruction_files, role_texts) = briefs::load(git, &base_branch, &settings.briefs).await?;
+    let tip = git.base_tip(&base_branch).await.map_err(Failure::usage)?;
+    let recent_subjects = git.recent_subjects(&tip, SUBJECTS_SHOWN).await;
+    let rework_message = settings.landing.rework_message.clone();
+    let person = person_identity(environment, git).await?;
     Ok(ProjectConfig {
         base_branch,
+        landing: settings.landing,
+        prices: settings.prices,
+        person,
         rules: ProjectRules {
+            recent_subjects: recent_subjects.map_err(Failure::error)?,
+            rework_message,
             rules: collect_rules(settings.rules, accepted),
             checks: commands.collect(),
             instruction_files,
@@ -271,8 +293,62 @@ async fn build_config(
         },
         checks: settings.checks.into_iter().map(build_check).collect(),
         setup: build_setup(settings.setup)?,
+        keep_working_files: config::load_user_settings(environment)?
+            .retention
+            .working_files_days
+            > 0,
         policy: settings.policy,
     })
+}
+
+/// CLIs that report the price of a run themselves.
+/// Others report tokens only, and need a price.
+const REPORT_PRICES: [&str; 4] = ["claude", "opencode", "aider", "scripted"];
+
+/// Warns if a budget in dollars does not bind an agent, because its price will not be known.
+fn unbound_budget(settings: &ProjectSettings, agents: &ProjectAgents) -> Option<String> {
+    let budget = &settings.policy.budget;
+    let caps = [budget.round, budget.ticket, budget.day];
+    if caps.iter().all(|caps| caps.usd_micros.is_none()) {
+        return None;
+    }
+    let defaults = [&agents.builder, &agents.reviewer, &agents.verifier];
+    let others = agents.others.iter().map(|(_, agent)| agent);
+    let mut names: Vec<&str> = defaults
+        .into_iter()
+        .flatten()
+        .chain(others)
+        .filter(|agent| {
+            let price = agent
+                .model
+                .as_deref()
+                .and_then(|model| settings.prices.find(model));
+            price.is_none() && !REPORT_PRICES.contains(&agent.adapter.format())
+        })
+        .map(|agent| agent.configured_name.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the budget in dollars may not bind {}: no price is known for its model; name the model (codex@gpt-5.2) or set [prices]",
+            names.join(", ")
+        )
+    })
+}
+
+/// Returns the person's git identity for commits here; `None` if git knows none.
+async fn person_identity(
+    environment: &Environment,
+    git: &Repository,
+) -> Result<Option<CommitIdentity>, Failure> {
+    let Some(home) = &environment.home else {
+        return Ok(None);
+    };
+    let files = environment.git_config_files();
+    let identity = git.person_identity(home, &files).await;
+    // A damaged file of the person stops no work; Countersign then signs the commits itself.
+    Ok(identity.log_err("read the person's git identity").flatten())
 }
 
 /// Joins the project's own rules with those that people have accepted since.
@@ -301,6 +377,7 @@ pub async fn open_repository(
     let git = Repository::open(program, &directory)
         .await
         .map_err(Failure::usage)?;
+    // Without a commit there is no base to build on.
     git.resolve("HEAD").await.map_err(Failure::usage)?;
     Ok(git)
 }
@@ -356,8 +433,9 @@ fn apply_options(settings: ProjectSettings, options: &ProjectOptions) -> Project
     settings.builder = options.builder.clone().or(settings.builder);
     if !options.reviewers.is_empty() {
         settings.reviewers.clone_from(&options.reviewers);
-        for seat in &mut settings.policy.reviewers {
-            seat.agent = None;
+        // The flag names all reviewers, so agents of single reviewers in the file no longer apply.
+        for reviewer in &mut settings.policy.reviewers {
+            reviewer.agent = None;
         }
     }
     settings.verifier = options.verifier.clone().or(settings.verifier);
@@ -376,6 +454,7 @@ pub fn flag_check(index: usize, words: &str) -> file::CheckSettings {
                 .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
     let (name, command) = match words.split_once('=') {
+        // Only a plain word before `=` is a name: `FOO=1 make` is a command.
         Some((name, command)) if simple(name) => (name.to_owned(), command.to_owned()),
         Some(_) | None => (format!("check-{}", index + 1), words.to_owned()),
     };
@@ -409,6 +488,7 @@ fn build_setup(settings: file::SetupSettings) -> Result<ProjectSetup, Failure> {
         caches: caches.map_err(|why| Failure::usage(format!("[setup] caches: {why}")))?,
     };
     let is_in_home = |cache: &CacheDir| matches!(cache, CacheDir::Home(_));
+    // A home is new for every run, so somebody has to fill the cache.
     if setup.command.is_none() && setup.caches.iter().any(is_in_home) {
         return Err(
             Failure::usage("[setup] caches: no command fills the cache in a run's home")
@@ -423,8 +503,8 @@ fn list_files(files: &[String]) -> String {
     let names: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
     let more = if files.len() > names.len() { "…" } else { "" };
     format!(
-        "{} uncommitted file(s) ({}{more})",
-        files.len(),
+        "{} ({}{more})",
+        flow::narrate::count_noun(files.len(), "uncommitted file"),
         names.join(", ")
     )
 }
@@ -436,6 +516,7 @@ async fn uncommitted_note(
     settings: &ProjectSettings,
     base: &str,
 ) -> Result<Option<String>, Failure> {
+    // Landing moves the branch and the index. In the middle of a rebase both belong to git.
     if let Some(operation) = git.unfinished_operation() {
         return Err(
             Failure::usage(format!("a {operation} is in progress in this repository")).hint(
@@ -443,6 +524,7 @@ async fn uncommitted_note(
             ),
         );
     }
+    // Some forms of repositories cannot be moved along. That is known now and not after a paid run.
     if settings.policy.land != Land::Branch {
         let served = git.must_serve(base).await;
         served.map_err(|error| {
@@ -462,6 +544,7 @@ async fn uncommitted_note(
         .map_err(Failure::error)?
         .is_some_and(|branch| branch == base);
     let changed = git.changed_tracked().await.map_err(Failure::error)?;
+    // Only changed tracked files stand in the way; new files do not.
     if on_base && !changed.is_empty() && settings.policy.land != Land::Branch {
         let files = list_files(&changed);
         return Err(Failure::usage(format!(

@@ -1,5 +1,8 @@
 //! Rules that a person has accepted for a repository's builders, with name and time. It does not
 //! change the rules in `countersign.toml`.
+//!
+//! Proposals are made again from the findings at every look. Only decisions are stored, so a
+//! rejected one does not come back.
 
 use engine::git::Repository;
 use flow::Time;
@@ -13,6 +16,7 @@ use crate::failure::Failure;
 /// Maximum number of accepted rules; more would make the brief too long.
 const RULES_MAX: u32 = 50;
 /// Maximum number of accepted and rejected rules of a repository that are read.
+/// Rejected rules count as well, because they keep proposals away.
 const ANSWERED_MAX: u32 = 1000;
 
 /// A rule that a person has accepted.
@@ -66,6 +70,7 @@ async fn decided_rules(app: &App, repository: &str) -> Result<Vec<ProjectRule>, 
 fn accepted_rule(rule: ProjectRule) -> AcceptedRule {
     AcceptedRule {
         id: rule.id,
+        // A rule enters briefs as one sentence.
         text: findings::one_line(&rule.text),
         by: rule.by,
         at: rule.at,
@@ -78,6 +83,7 @@ pub async fn undecided(
     git: &Repository,
     proposed: Vec<ProposedRule>,
 ) -> Result<Vec<ProposedRule>, Failure> {
+    // Compared by text: a proposal has no id of its own.
     let answered = decided_rules(app, &name_of(git)).await?.into_iter();
     let answered: Vec<AcceptedRule> = answered.map(accepted_rule).collect();
     let is_new = |rule: &ProposedRule| answered.iter().all(|decided| decided.text != rule.text);

@@ -1,5 +1,8 @@
 //! The projects of a worker: one for each repository and base branch. A project is loaded when a
 //! ticket of it is offered, and again when its base branch may have moved.
+//!
+//! Rules, checks and policy are read from the base branch, so an old copy of it would be an old
+//! policy. Hence the short time for which a project is kept.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,7 @@ use super::project::{ProjectLoader, ProjectOptions, git_tool, load_project_for};
 use crate::failure::Failure;
 
 /// Time for which the rules of a base branch are not read again.
+/// Long enough for a burst of offers, short enough that a pushed rule counts for the next job.
 const RULES_TTL: Duration = Duration::from_secs(5);
 /// Time for which a base branch that came through the database counts as current. Longer than
 /// `FRESH`, because each request makes the other side bundle the whole branch.
@@ -86,6 +90,8 @@ impl LoadedProjects {
     /// Loads the project of the ticket's repository and brings the commits that its next job needs.
     async fn ready_for(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
         let project = self.cached_project(key, offer).await?;
+        // The commits are brought before the claim is worked on, so that the lease does not run
+        // while they travel.
         if let Some(sync) = &project.repo_sync {
             let coordinator = &*project.coordinator;
             sync.fetch_for_job(coordinator, &project.git, &offer.ticket)
@@ -95,6 +101,7 @@ impl LoadedProjects {
     }
 
     async fn cached_project(&self, key: &Key, offer: &Offer) -> Result<Arc<Project>, Failure> {
+        // Held during the load: a second offer of the same repository would load it twice.
         let mut cached = self.projects.lock().await;
         if let Some((since, project)) = cached.get(key)
             && since.elapsed() < RULES_TTL
@@ -102,6 +109,7 @@ impl LoadedProjects {
             return Ok(Arc::clone(project));
         }
         let project = self.load_uncached(key, offer).await?;
+        // Cleared as a whole: an entry costs one load, and no order has to be kept.
         if cached.len() >= PROJECTS_MAX {
             cached.clear();
         }
@@ -138,6 +146,7 @@ impl LoadedProjects {
             repository: repository.clone(),
             is_copy,
         };
+        // With `elsewhere` an equal path on this machine may be another repository.
         if configured.is_none() && path.is_dir() && !self.access.elsewhere {
             return Ok((path.to_owned(), Some(sync_with(from_ticket, false))));
         }
@@ -145,6 +154,7 @@ impl LoadedProjects {
             Failure::usage("it is not on this machine, and its ticket has no base branch")
         })?;
         let environment = &self.loader.environment;
+        // A hash, because the name is a path or an address.
         let name = engine::hash::short_sha256(repository.as_bytes());
         let copy = environment.data_dir.join("repositories").join(name);
         let git = git_tool(environment, &environment.data_dir)?;
@@ -188,6 +198,7 @@ impl LoadedProjects {
             .create_repository(&part, TASK_BASE_BRANCH, &identity, message)
             .await;
         created.map_err(Failure::error)?;
+        // The loser of the race removes its part. Both repositories are equal.
         match std::fs::rename(&part, path) {
             Err(_) if path.is_dir() => remove_tree(&part).map_err(Failure::error),
             renamed => renamed.map_err(Failure::error),
@@ -220,6 +231,7 @@ impl LoadedProjects {
         let mut reported = self.reported.lock().await;
         if reported.get(&key) != Some(&message) && reported.len() < PROJECTS_MAX {
             // The receiver may be gone.
+            // A full channel or a closed one loses a message, and not the work.
             let _ = complaints.try_send(message.clone());
             reported.insert(key, message);
         }

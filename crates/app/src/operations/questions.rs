@@ -7,6 +7,7 @@ pub mod people;
 pub mod tickets;
 pub mod work;
 
+use async_trait::async_trait;
 use flow::{Stage, Ticket, TicketId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,9 @@ pub enum Method {
     Delete,
 }
 
-/// A request with its REST route and its answer.
+/// A request with its REST route and its answer. The answer is a boxed future, so that its body is
+/// compiled here and not again in every crate that asks.
+#[async_trait]
 pub trait Question: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Answer: Serialize + DeserializeOwned + Send;
     const METHOD: Method;
@@ -45,7 +48,7 @@ pub trait Question: Serialize + DeserializeOwned + Send + Sync + 'static {
         None
     }
 
-    fn answer(self, app: &App) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure>;
 }
 
 /// Lists the fields that are part of a path.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::git::{Oid, Repository};
-use engine::jobs::adhoc_review::{self, AdhocJobDone, AdhocRequest, AdhocReview, SECRETS_SEAT};
+use engine::jobs::adhoc_review::{self, AdhocJobDone, AdhocRequest, AdhocReview, SECRETS_REVIEWER};
 use engine::process::StopSignal;
 use engine::project::Project;
 use findings::Severity;
 use flow::adhoc_review::AdhocOutcome;
-use flow::policy::SeatSpec;
+use flow::policy::ReviewerConfig;
 use flow::ticket::Spec;
 use flow::{Policy, Role, Ticket, TicketId};
 use serde_json::json;
@@ -65,7 +65,7 @@ pub struct JudgedChange {
 /// Progress of a review.
 #[derive(Debug)]
 pub enum ReviewProgress<'a> {
-    Begins { seats: Vec<&'a str> },
+    Begins { reviewers: Vec<&'a str> },
     JobDone(&'a AdhocJobDone),
 }
 
@@ -98,9 +98,9 @@ pub async fn review(
     }
     let (project, warning) =
         load_review_project(app, git, directory, options, base_branch, settings).await?;
-    let seats = project.config.policy.reviewers.iter();
+    let reviewers = project.config.policy.reviewers.iter();
     tell(ReviewProgress::Begins {
-        seats: seats.map(|seat| seat.name.as_str()).collect(),
+        reviewers: reviewers.map(|reviewer| reviewer.name.as_str()).collect(),
     });
     check_budget(app, &project).await?;
     let id = new_review_id(&change, app)?;
@@ -115,10 +115,10 @@ pub async fn review(
     let on_job_done = |job: &AdhocJobDone| {
         tell(ReviewProgress::JobDone(job));
     };
-    let opinion = adhoc_review::run_adhoc_review(&project, &request, stop, on_job_done).await;
+    let reviewed = adhoc_review::run_adhoc_review(&project, &request, stop, on_job_done).await;
     adhoc_review::clean_up(&project, &id);
-    let opinion = opinion.map_err(|error| review_error(error, &id))?;
-    let judged = build_judged(&project, id, opinion);
+    let reviewed = reviewed.map_err(|error| review_error(error, &id))?;
+    let judged = build_judged(&project, id, reviewed);
     save_result(&change, &judged)?;
     log_review(app, &change, &judged).await?;
     Ok(ReviewResult {
@@ -128,12 +128,12 @@ pub async fn review(
     })
 }
 
-fn build_judged(project: &Project, id: TicketId, opinion: AdhocReview) -> JudgedChange {
+fn build_judged(project: &Project, id: TicketId, reviewed: AdhocReview) -> JudgedChange {
     let jobs = project.ticket_files(&id).jobs_dir();
     JudgedChange {
-        outcome: flow::adhoc_review::adhoc_outcome(&opinion.ticket),
-        ticket: opinion.ticket,
-        jobs: opinion.finished_jobs,
+        outcome: flow::adhoc_review::adhoc_outcome(&reviewed.ticket),
+        ticket: reviewed.ticket,
+        jobs: reviewed.finished_jobs,
         policy: project.config.policy.clone(),
         dir: jobs.parent().unwrap_or(&jobs).to_owned(),
         id,
@@ -162,12 +162,13 @@ async fn load_review_project(
     settings: ProjectSettings,
 ) -> Result<(Arc<Project>, Option<String>), Failure> {
     let directory = std::path::absolute(directory).map_err(Failure::usage)?;
-    let seats = build_seats(options, &settings)?;
+    let reviewers = build_panel(options, &settings)?;
     let mut settings = settings;
-    settings.policy = flow::adhoc_review::adhoc_policy(&settings.policy, seats, options.fail_on);
+    settings.policy =
+        flow::adhoc_review::adhoc_policy(&settings.policy, reviewers, options.fail_on);
     let agents = agent_roles::resolve_reviewers(&settings, &app.environment, &directory).await?;
-    let isolation = settings.policy.sandbox;
-    let sandbox = sandboxing::sandbox_for(isolation, &app.environment).await?;
+    let mode = settings.policy.sandbox;
+    let sandbox = sandboxing::sandbox_for(mode, &app.environment).await?;
     let config = project::build_local_config(app, &git, base_branch, settings).await?;
     let loader = project::ProjectLoader::of(app);
     let (project, warning) = project::build_project(&loader, git, config, (agents, sandbox));
@@ -175,83 +176,86 @@ async fn load_review_project(
 }
 
 /// Builds the reviewers: agents, and linters, which have a command instead of an agent.
-fn build_seats(
+fn build_panel(
     options: &ReviewOptions,
     settings: &ProjectSettings,
-) -> Result<Vec<SeatSpec>, Failure> {
+) -> Result<Vec<ReviewerConfig>, Failure> {
     let configured = settings.policy.reviewers.iter();
-    let (linters, agents): (Vec<&SeatSpec>, Vec<&SeatSpec>) =
-        configured.partition(|seat| seat.is_linter());
-    let mut seats = Vec::new();
+    let (linters, agents): (Vec<&ReviewerConfig>, Vec<&ReviewerConfig>) =
+        configured.partition(|reviewer| reviewer.is_linter());
+    let mut reviewers = Vec::new();
     if !options.linters_only {
-        seats = agent_seats(options, settings, &agents, linters.is_empty())?;
+        reviewers = agent_reviewers(options, settings, &agents, linters.is_empty())?;
     }
-    seats.extend(linters.into_iter().cloned());
+    reviewers.extend(linters.into_iter().cloned());
     for (index, words) in options.linters.iter().enumerate() {
         let check = project::flag_check(index, words);
         let name = check.name.replace("check-", "linter-");
-        seats.push(linter(&name, &check.command));
+        reviewers.push(linter(&name, &check.command));
     }
-    seats.push(linter(SECRETS_SEAT, "built in"));
-    require_distinct_names(&seats)?;
-    Ok(seats)
+    reviewers.push(linter(SECRETS_REVIEWER, "built in"));
+    require_distinct_names(&reviewers)?;
+    Ok(reviewers)
 }
 
-fn agent_seats(
+fn agent_reviewers(
     options: &ReviewOptions,
     settings: &ProjectSettings,
-    configured: &[&SeatSpec],
+    configured: &[&ReviewerConfig],
     no_linters: bool,
-) -> Result<Vec<SeatSpec>, Failure> {
+) -> Result<Vec<ReviewerConfig>, Failure> {
     if !options.reviewers.is_empty() {
         let requested = options.reviewers.iter().enumerate();
-        return Ok(requested.map(|(index, agent)| seat(index, agent)).collect());
+        return Ok(requested
+            .map(|(index, agent)| reviewer(index, agent))
+            .collect());
     }
     let default_agent = settings.reviewers.first();
-    let no_agent = default_agent.is_none() && configured.iter().all(|seat| seat.agent.is_none());
+    let no_agent =
+        default_agent.is_none() && configured.iter().all(|reviewer| reviewer.agent.is_none());
     if no_agent && !(no_linters && options.linters.is_empty()) {
         return Ok(Vec::new());
     }
-    let with_agent = |seat: &&SeatSpec| {
-        let requested = seat.agent.as_ref().or(default_agent);
+    let with_agent = |reviewer: &&ReviewerConfig| {
+        let requested = reviewer.agent.as_ref().or(default_agent);
         let agent = agent_roles::require_name(requested, "reviewer")
             .map_err(|failure| failure.hint("or look with linters alone: --linter COMMAND"))?;
-        Ok(SeatSpec {
+        Ok(ReviewerConfig {
             agent: Some(agent),
-            ..SeatSpec::clone(seat)
+            ..ReviewerConfig::clone(reviewer)
         })
     };
     configured.iter().map(with_agent).collect()
 }
 
-fn seat(index: usize, agent: &str) -> SeatSpec {
-    let mut seat = SeatSpec {
+fn reviewer(index: usize, agent: &str) -> ReviewerConfig {
+    let mut reviewer = ReviewerConfig {
         agent: Some(agent.to_owned()),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     };
     if index > 0 {
-        seat.name = format!("{}-{}", seat.name, index + 1);
+        reviewer.name = format!("{}-{}", reviewer.name, index + 1);
     }
-    seat
+    reviewer
 }
 
-fn linter(name: &str, command: &str) -> SeatSpec {
-    SeatSpec {
+fn linter(name: &str, command: &str) -> ReviewerConfig {
+    ReviewerConfig {
         name: name.to_owned(),
         command: Some(command.to_owned()),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     }
 }
 
-fn require_distinct_names(seats: &[SeatSpec]) -> Result<(), Failure> {
-    for (index, seat) in seats.iter().enumerate() {
-        if seats
+fn require_distinct_names(reviewers: &[ReviewerConfig]) -> Result<(), Failure> {
+    for (index, reviewer) in reviewers.iter().enumerate() {
+        if reviewers
             .iter()
             .take(index)
-            .any(|other| other.name == seat.name)
+            .any(|other| other.name == reviewer.name)
         {
             return Err(
-                Failure::usage(format!("two reviewers are called {:?}", seat.name))
+                Failure::usage(format!("two reviewers are called {:?}", reviewer.name))
                     .hint("give each linter its own name: --linter NAME=COMMAND"),
             );
         }
@@ -273,8 +277,8 @@ async fn check_budget(app: &App, project: &Project) -> Result<(), Failure> {
         .hint("raise [policy.budget.day], or look with linters alone: --linters-only"));
     }
     let pauses = store.pauses().await?;
-    let seats = project.config.policy.reviewers.iter();
-    let agents = seats.filter_map(|seat| seat.agent.as_deref());
+    let reviewers = project.config.policy.reviewers.iter();
+    let agents = reviewers.filter_map(|reviewer| reviewer.agent.as_deref());
     for agent in agents.filter_map(|agent| project.agents.agent_for(Role::Reviewer, Some(agent))) {
         let provider = PauseScope::Provider(agent.adapter.name().to_owned());
         if let Some(pause) = pauses.iter().find(|pause| pause.scope == provider) {

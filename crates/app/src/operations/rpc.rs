@@ -2,6 +2,10 @@
 //! is an event, and `flow` decides on it under the ticket's recorded policy. A lease is bound to
 //! the token that claimed it. Calls that are not a worker's business are refused and noted in the
 //! log.
+//!
+//! A worker on another machine may be stolen or changed. It can spoil the jobs that it holds; it
+//! cannot write tickets, take leases of others, choose a policy or upload a base branch. The checks
+//! are here and not in the worker, whose code is out of our hands.
 
 mod bundles;
 mod files;
@@ -28,15 +32,19 @@ use crate::failure::{ExitKind, Failure};
 /// Maximum length, in characters, of a worker's text in the store.
 const TEXT_MAX: usize = 2000;
 /// Maximum length of a name or key, in bytes.
+/// Keys of bundles contain paths of repositories, so names may be long.
 const NAME_BYTES_MAX: usize = 5000;
 /// Maximum time for which a worker can pause a provider.
+/// Longer than the longest wait for a quota, which is a week.
 const PROVIDER_PAUSE_MS_MAX: u64 = 8 * 24 * 3_600_000;
 /// Maximum size of a heartbeat or note of a worker.
 const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
 /// Maximum numbers of workers and pauses in the store.
+/// A worker with a new name per call would otherwise fill the tables.
 const WORKERS_MAX: usize = 10_000;
 const PAUSES_MAX: usize = 1000;
 /// The notes that a worker may leave about a run that it holds.
+/// Any other name could imitate an event of the coordinator in the log.
 const NOTES: [&str; 2] = ["network_refused", "tools_unconnected"];
 
 /// Remote worker that makes the call.
@@ -89,6 +97,7 @@ pub struct Declined {
 }
 
 impl Declined {
+    // Structured for the worker's program, and a sentence for the person who reads its log.
     fn barred(why: &str) -> Self {
         let no_judge = false;
         let error = CallError::Denied {
@@ -110,6 +119,8 @@ impl Declined {
                 given,
                 current,
             }) => stale(*serial, *given, *current),
+            // All three mean that the lease is gone. The worker then drops its work instead of
+            // trying again.
             coordinator::Error::Refused(
                 Refused::NoSuchJob { serial } | Refused::NotHolder { serial, .. },
             ) => stale(*serial, 0, 0),
@@ -125,6 +136,7 @@ impl Declined {
         }
     }
 
+    // Both ends are the same program, so this is most often another version.
     fn not_understood(error: &serde_json::Error) -> Self {
         let failure = Failure::usage(format!("the call: {error}")).hint(
             "the worker may be another version: compare `countersign --version` there and here",
@@ -149,12 +161,14 @@ fn stale(serial: u32, given: u64, current: u64) -> CallError {
 /// Checks that the caller may be a worker at all, before anything of the call is read.
 pub fn may_work(identity: &Identity) -> Result<(), String> {
     let role = identity.actor.role;
+    // An agent's token must not claim jobs of all kinds.
     if !matches!(role, Role::Service | Role::Admin) {
         let word = role.as_str();
         return Err(format!(
             "the role {word} cannot be a worker; use a token with the role service"
         ));
     }
+    // The token of a run ends with the run, and the one of a ticket may see only that ticket.
     if identity.ticket.is_some() || identity.access != Access::SelfRegistered {
         return Err(
             "a worker needs a token for all tickets; this one is for a single ticket or run"
@@ -178,11 +192,14 @@ pub async fn answer(
     let call: Call =
         serde_json::from_slice(body).map_err(|error| Declined::not_understood(&error))?;
     let (name, ticket) = (call.name(), call.ticket().cloned());
+    // Only bundles and files may be large. The limit of the endpoint is the larger one, so the
+    // small one is checked here.
     if body.len() > WORDS_MAX && !call.is_heavy() {
         let why = format!("the call {name} is larger than {} MiB", WORDS_MAX >> 20);
         caller.note_refused_call(name, ticket, &why).await;
         return Err(Declined::barred(&why));
     }
+    // Boxed: the future of this match is large, and it is compiled once.
     match Box::pin(caller.answer(call)).await {
         Ok(value) => Ok(value),
         Err(CallRefusal::Coordinator(error)) => Err(Declined::of(error)),
@@ -208,6 +225,7 @@ impl Caller<'_> {
     async fn answer(&self, call: Call) -> Result<Value, CallRefusal> {
         let coordinator = &self.app.coordinator;
         match call {
+            // The worker asks for the server's time, because its own clock may be wrong.
             Call::Now {} => value(coordinator.now().await?),
             Call::Wait { request, most } => value(self.wait(request, most).await?),
             Call::Claim { request } => value(self.claim(request).await?),
@@ -231,6 +249,7 @@ impl Caller<'_> {
         Ok(self
             .app
             .coordinator
+            // A longer wait would outlive the timeouts of proxies and clients.
             .wait(&request, most.min(WAIT_MAX))
             .await?)
     }
@@ -244,6 +263,7 @@ impl Caller<'_> {
         if note.body.to_string().len() > HEARTBEAT_BYTES_MAX {
             return Err(CallRefusal::barred("the note is too large"));
         }
+        // The note is about a run, so the lease has to be the caller's.
         self.held_job(&note.ticket, note.lease).await?;
         let noted = Noted {
             at: (self.app.coordinator.clock)(),
@@ -266,6 +286,7 @@ impl Caller<'_> {
         if !is_plain(name) {
             return Err(CallRefusal::barred("the name of the provider is not valid"));
         }
+        // Read before the write, to keep a pause of a person.
         let pauses = self.app.coordinator.store.pauses().await?;
         let same = pauses.iter().find(|other| other.scope == pause.scope);
         // A pause without an end (a person's) or a longer one stays.
@@ -275,6 +296,7 @@ impl Caller<'_> {
         if same.is_none() && pauses.len() >= PAUSES_MAX {
             return Err(CallRefusal::barred("there are too many pauses"));
         }
+        // The time comes from an agent's words, by way of the worker.
         let most = (self.app.coordinator.clock)().plus_ms(PROVIDER_PAUSE_MS_MAX);
         let pause = Pause {
             until: Some(until.min(most)),
@@ -291,6 +313,7 @@ impl Caller<'_> {
         let store = &self.app.coordinator.store;
         let agents = store.agents().await?;
         let same = agents.iter().find(|other| other.name == agent.name);
+        // An agent and a worker of one name would overwrite each other's sign of life.
         if !is_plain(&agent.name) || same.is_some_and(|other| other.role != "worker") {
             let why = format!("{:?} cannot be the name of a worker", short(&agent.name));
             return Err(CallRefusal::barred(why));
@@ -303,6 +326,7 @@ impl Caller<'_> {
         }
         let agent = Agent {
             role: "worker".to_owned(),
+            // The worker's clock may be wrong, and silence is measured with it.
             seen_at: (self.app.coordinator.clock)(),
             ..clean_texts(agent)?
         };
@@ -349,6 +373,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Cleans all texts of a call. Our workers clean theirs; another program may not.
+/// Texts of a worker are shown to people like those of its agents.
 fn clean_texts<T: Serialize + DeserializeOwned>(input: T) -> Result<T, CallRefusal> {
     let unreadable =
         |error: serde_json::Error| CallRefusal::barred(format!("the call cannot be read: {error}"));

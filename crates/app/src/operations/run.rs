@@ -1,4 +1,7 @@
 //! Runs one ticket from its current stage until it rests: done, failed, or waiting for a person.
+//!
+//! `run` may be killed at any moment and started again with the same words. So the words have to
+//! find the same ticket again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +12,10 @@ use engine::process::{StopSignal, adopt_orphans, end_orphaned_runs};
 use engine::project::{Project, ProjectConfig};
 use engine::worker::{self, Shutdown, WorkerConfig};
 use flow::brief::ProjectRules;
-use flow::{Ticket, TicketId};
+use flow::landing::LandingConfig;
+use flow::prices::PriceTable;
+use flow::{Ticket, TicketId, Time};
+use store::{JobQuery, JobState, Page};
 
 use super::project::open_repository;
 use super::{App, parse_ticket_id};
@@ -31,6 +37,7 @@ pub async fn find_or_add(
     words: &str,
     build_request: impl FnOnce() -> Result<TicketRequest, Failure>,
 ) -> Result<StartedRun, Failure> {
+    // An existing id goes first: the argument may also be a sentence or a file.
     if let Ok(id) = parse_ticket_id(words)
         && let Some(stored) = app.coordinator.store.ticket(&id).await?
     {
@@ -43,11 +50,14 @@ pub async fn find_or_add(
         .id
         .clone()
         .unwrap_or_else(|| id_for(&request.spec.title));
+    // A bound on the search; nobody has the same sentence a hundred times.
     for copy in 2..100 {
         let Some(stored) = app.coordinator.store.ticket(&id).await? else {
             break;
         };
         let has_ended = stored.ticket.stage.is_terminal();
+        // An open ticket is continued. A ticket with an id of its own is continued in any state, so
+        // that its end is shown.
         if !has_ended || has_own_id {
             require_same_repository(&project.git, &stored.ticket)?;
             return Ok(StartedRun { id, resumed: true });
@@ -56,6 +66,7 @@ pub async fn find_or_add(
         id = parse_ticket_id(&format!("{}-{copy}", id_for(&request.spec.title)))?;
     }
     let mut spec = request.spec;
+    // The common directory is the same for all worktrees of a repository.
     spec.context.repository = Some(project.git.common_dir().to_string_lossy().into_owned());
     spec.context
         .base_branch
@@ -80,6 +91,7 @@ pub async fn find_or_add(
 fn require_same_repository(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
     let here = git.common_dir();
     match &ticket.spec.context.repository {
+        // Its commits are not here, and a worktree would be made in the wrong repository.
         Some(there) if Path::new(there) != here => Err(Failure::usage(format!(
             "{} belongs to the repository {there}",
             ticket.id
@@ -102,16 +114,71 @@ pub async fn resubmit(app: &App, directory: &Path, id: &str) -> Result<Ticket, F
     let project = ProjectConfig {
         base_branch,
         policy,
+        // Submitting needs the base and the policy only. Checks and rules are read when the job
+        // runs.
+        landing: LandingConfig::default(),
+        prices: PriceTable::default(),
+        person: None,
         rules: ProjectRules::default(),
         checks: Vec::new(),
         setup: ProjectSetup::default(),
+        keep_working_files: false,
     };
     let id = &stored.ticket.id;
     Ok(engine::jobs::resubmit(&app.coordinator, &git, &project, id, app.person()).await?)
 }
 
+/// A job of the ticket that another process works on.
+#[derive(Clone, Debug)]
+pub struct BusyTicket {
+    /// Work, such as `build`.
+    pub task: String,
+    /// Agent that works, if it is known.
+    pub agent: Option<String>,
+    /// Worker that has the lease: machine and process.
+    pub worker: String,
+    /// End of its lease, unless it renews it.
+    pub lease_until: Option<Time>,
+    /// Time of the last event of the ticket: usually the claim.
+    pub since: Time,
+}
+
+/// Returns the job that another process holds, if there is one.
+pub async fn find_busy(app: &App, id: &TicketId) -> Result<Option<BusyTicket>, Failure> {
+    let query = JobQuery {
+        state: Some(JobState::Leased),
+        ticket: Some(id.clone()),
+        ..JobQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: 1,
+    };
+    let jobs = app.coordinator.store.jobs(&query, &page).await?;
+    let Some(job) = jobs.items.into_iter().next() else {
+        return Ok(None);
+    };
+    // A lease that ran out belongs to a process that died; this run takes the job over.
+    if job.lease_until.is_some_and(|until| until <= app.now()) {
+        return Ok(None);
+    }
+    let ticket = app.coordinator.ticket(id).await?.ticket;
+    let open = ticket
+        .jobs
+        .iter()
+        .find(|open| Some(open.serial) == job.serial);
+    Ok(Some(BusyTicket {
+        task: open.map_or("work", |open| open.task.word()).to_owned(),
+        agent: open.and_then(|open| open.holder.clone()),
+        worker: job.holder.unwrap_or_default(),
+        lease_until: job.lease_until,
+        since: ticket.updated_at,
+    }))
+}
+
 /// Adopts orphaned processes from now on, and ends those that an earlier run left behind.
 pub async fn take_over_orphans(project: &Project) -> Result<(), Failure> {
+    // Adopt first: an orphan that appears in between is ours then.
     adopt_orphans().map_err(|error| {
         Failure::error(format!(
             "cannot become the parent of orphaned processes: {error}"

@@ -16,10 +16,10 @@ const SANDBOX_HINT: &str = "allow user namespaces, install bubblewrap, or use Li
 
 /// Returns the sandbox that a policy requires, or `None` if it turns the sandbox off.
 pub async fn sandbox_for(
-    isolation: SandboxMode,
+    mode: SandboxMode,
     environment: &Environment,
 ) -> Result<Option<SandboxProfile>, Failure> {
-    match isolation {
+    match mode {
         SandboxMode::Enforced => strongest_sandbox(environment).await.map(Some),
         SandboxMode::Off => Ok(None),
     }

@@ -1,5 +1,8 @@
 //! Publishes a running server for the person's command line, and does its background work:
 //! maintenance, and jobs that need no agent.
+//!
+//! The file with the address and an administrator's token is readable by the owner only. Who can
+//! read it can do everything, as with the database itself.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -63,6 +66,7 @@ pub async fn require_safe_address(
     address: SocketAddr,
     encrypted: bool,
 ) -> Result<(), Failure> {
+    // Other users of this machine can reach it too, but without a token they get nothing.
     if address.ip().is_loopback() {
         return Ok(());
     }
@@ -76,6 +80,7 @@ pub async fn require_safe_address(
     if identity::list(app)
         .await?
         .iter()
+        // A run token ends by itself and admits no person.
         .all(|token| token.revoked_at.is_some() || token.lease.is_some())
     {
         return Err(
@@ -102,6 +107,8 @@ pub async fn publish(
         ttl_ms: None,
     };
     let path = app.environment.data_dir.join(SERVER_FILE);
+    // The token of a killed server is still valid. It is revoked before a new file replaces the
+    // only copy of its secret.
     revoke_stale_token(app, &path).await?;
     let NewToken { secret, token } = identity::create(app, request).await?;
     let file = ServerFile {
@@ -135,10 +142,13 @@ pub fn local_url(mut address: SocketAddr, encrypted: bool) -> String {
 pub fn running_server(environment: &Environment) -> Option<ServerAddress> {
     let file = read(&environment.data_dir.join(SERVER_FILE))?;
     let trust = match file.certificate {
+        // A certificate of a local server is often self-signed. The fingerprint in a private file
+        // is the better proof.
         Some(fingerprint) => ServerTrust::Pinned(fingerprint),
         None => ServerTrust::Authorities(None),
     };
     let url = file.url;
+    // By pid and start time, so that another process with the same pid does not count.
     file.process
         .is_alive()
         .then_some(ServerAddress { url, trust })
@@ -192,12 +202,15 @@ async fn revoke_stale_token(app: &App, path: &Path) -> Result<(), Failure> {
 }
 
 fn write_privately(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    // Written under another name and renamed, so that a reader never sees half of it.
     let part = path.with_extension("part");
     removed(&part, std::fs::remove_file(&part));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .write(true)
         .create_new(true)
+        // Private from the first byte on. A later `chmod` would leave a moment in which others can
+        // open it.
         .mode(0o600)
         .open(&part)?;
     file.write_all(text)?;
@@ -229,6 +242,8 @@ pub async fn run_maintenance(app: &App, mut stop: StopSignal) {
     loop {
         let now = app.coordinator.store.now().await;
         let is_away = now.log_err("reach the database").is_none();
+        // Workers could not renew while the store was away. Reclaiming at once would take jobs from
+        // all of them.
         if !is_away && !was_away {
             // Errors are only logged: an unreachable store may be back at the next interval.
             let reclaimed = app.coordinator.take_back_lapsed().await;
@@ -253,6 +268,7 @@ async fn wait_for_next_round(app: &App) {
     let quiet = app.coordinator.store.has_open(None).await == Ok(false);
     match overview::latest_cursor(app).await {
         Ok(newest) if quiet => {
+            // An idle server should not wake the disk every few seconds.
             overview::wait_for_change(app, newest, QUIET_POLL).await;
         }
         Ok(_) | Err(_) => tokio::time::sleep(MAINTENANCE_INTERVAL).await,

@@ -1,5 +1,8 @@
 //! Tasks: jobs on an agent's queue, outside tickets. The repository and branch of a task come from
 //! the job that its creator holds, never from the creator's text.
+//!
+//! Agents of other systems queue work for each other this way. A reviewer that queues a `fix` means
+//! a rejection, so it is read as its verdict.
 
 pub mod listing;
 
@@ -22,6 +25,7 @@ use super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
 /// Maximum number of open tasks in a queue.
+/// An agent in a loop would otherwise fill the queue for all.
 pub const QUEUE_MAX: u64 = 100;
 /// Lease of a task.
 const LEASE: Duration = Duration::from_secs(1800);
@@ -37,6 +41,7 @@ const FIELDS_INHERITED: [&str; 8] = [
 ];
 
 /// Fields that decide where a worker performs the task. An agent cannot set them.
+/// Else an agent could let a worker act in any repository of its machine.
 const FIELDS_OF_PLACE: [&str; 4] = ["repository", "base_branch", "remote", "needs"];
 
 /// Field of a task's body with the hash of the call that queued it, if the call has a key.
@@ -75,6 +80,7 @@ pub async fn queue_task(
     request: TaskRequest,
 ) -> Result<QueuedTask, Failure> {
     let fixes = request.task_type == "fix";
+    // A repeated call gets its first answer, before anything is judged again.
     if fixes && let Some(queued) = previous_fix(app, identity, &request).await? {
         return Ok(queued);
     }
@@ -85,6 +91,7 @@ pub async fn queue_task(
     if let Some(claim) = reviewed {
         return submit_fix_verdict(app, identity, &claim.stored.ticket.id, request).await;
     }
+    // The reviewer lost its claim, and this fix is its late verdict. It must not become a task.
     if fixes && claim_held.is_none() && identity.actor.role == Role::Reviewer {
         claims::check_no_lost_claim(app, identity).await?;
     }
@@ -101,6 +108,7 @@ pub async fn queue_task(
     let id = task_id(app, &request)?;
     let priority = request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
     let body = task(app, identity, &id, request, parent);
+    // The key may exist already: the same call again, or another with the same key.
     if let Err(error) = enqueue(app, &queue, priority, body, &id).await {
         require_same_request(app, &id, error).await?;
     }
@@ -198,6 +206,7 @@ pub async fn enqueue(
     findings::clean_json(&mut body);
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
     let ticket = flow::task::ticket_from_task(&body, 0, (app.coordinator.clock)());
+    // A task that is no sound ticket is still queued. The worker reports what is wrong with it.
     let needs = ticket.map(|ticket| ticket.spec.context.needs);
     let depends_on = flow::task::depends_on(&body);
     let job = FreeJob {
@@ -224,6 +233,7 @@ fn key_of(id: &str) -> String {
 pub fn queue_name(agent: &str) -> Result<String, Failure> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !agent.is_empty() && agent.len() <= 64 && agent.chars().all(is_allowed);
+    // A queue named `review` would mix tasks with jobs of tickets.
     if !fits || Queue::from(agent).is_of_loop() {
         return Err(
             Failure::new(ExitKind::Refused, format!("{agent:?} cannot name a queue"))
@@ -235,11 +245,13 @@ pub fn queue_name(agent: &str) -> Result<String, Failure> {
 
 fn task_id(app: &App, request: &TaskRequest) -> Result<String, Failure> {
     let kind = findings::one_line(&request.task_type);
+    // The same key gives the same id, so that a repetition finds its task.
     if let Some(once) = &app.call.once {
         let call = engine::hash::short_sha256(once.key.as_bytes());
         return Ok(format!("{kind}-{}-{call}", request.agent_id));
     }
     let salt = engine::secret::generate().map_err(Failure::error)?;
+    // Two calls in one millisecond need different ids.
     let salt = engine::hash::short_sha256(salt.as_bytes());
     let now = (app.coordinator.clock)().0;
     Ok(format!("{kind}-{}-{now}-{}", request.agent_id, &salt[..6]))
@@ -256,6 +268,7 @@ fn task(
     if let Role::Builder | Role::Reviewer | Role::Verifier = identity.actor.role {
         context.retain(|field, _| !FIELDS_OF_PLACE.contains(&field.as_str()));
     }
+    // Inherited last, so that the job's own place wins over the request.
     for field in FIELDS_INHERITED {
         if let Some(value) = parent.as_ref().and_then(|parent| parent.get(field)) {
             context.insert(field.to_owned(), value.clone());
@@ -289,6 +302,7 @@ fn task(
 /// Returns the task that the agent holds, or claims the next one of its queues.
 pub async fn current_task(app: &App, identity: &Identity) -> Result<Option<Value>, Failure> {
     let queues = queues(identity);
+    // A cheap question first: most calls find no work.
     if !app.coordinator.store.has_open(Some(&queues)).await? {
         return Ok(None);
     }
@@ -316,7 +330,8 @@ fn claim_of(job: &Job) -> HeldClaim {
     HeldClaim::of_task(job.id.0, job.fence, id)
 }
 
-/// Ends the task that the agent holds.
+/// Ends the task that the agent holds. Returns its id, or `None` if the attempt belongs to a job of a
+/// ticket, which another operation completes.
 pub async fn finish_task(
     app: &App,
     identity: &Identity,
@@ -324,6 +339,7 @@ pub async fn finish_task(
     summary: &str,
 ) -> Result<Option<String>, Failure> {
     let attempt = claim_ref.parse_attempt()?;
+    // A review or a build is completed by another operation.
     if let Some(Attempt::Job { .. }) = attempt {
         return Ok(None);
     }
@@ -331,7 +347,11 @@ pub async fn finish_task(
         return previous_finish(app, identity, attempt, summary).await;
     };
     let claim = claim_of(&job);
-    let checked = claims::check_report(app, identity, claim_ref, Some(&claim)).await;
+    // A summary that was sent before may be a repetition that arrives late: without an attempt and
+    // a session it must not end the next task.
+    let claim_ref = claim_ref.clone().with_verdict(&("complete", summary));
+    let checked = claims::check_report(app, identity, &claim_ref, Some(&claim)).await;
+    // The report may be the repetition of one that already ended this task.
     if let Err(failure) = checked {
         let previous = previous_finish(app, identity, attempt, summary).await;
         return match previous {
@@ -339,6 +359,7 @@ pub async fn finish_task(
             Ok(None) | Err(_) => Err(failure),
         };
     }
+    claims::record_verdict_words(app, identity, &claim_ref).await?;
     let ended = FinishedTask {
         job: job.id,
         fence: job.fence,
@@ -368,6 +389,7 @@ async fn previous_finish(
     };
     let job_found = app.coordinator.store.job(JobId(job)).await?;
     let finished = job_found.filter(|job_found| {
+        // Another holder's result is never given away.
         let is_ours = job_found.holder == Some(identity.agent_session().holder());
         job_found.state == JobState::Done && job_found.fence == fence && is_ours
     });
@@ -434,6 +456,7 @@ pub fn queues_of(name: &str) -> Vec<Queue> {
     {
         queues.push(kind.into());
     }
+    // An agent named `build` has no queue of tasks.
     queues.retain(|queue| !queue.is_of_loop());
     queues
 }

@@ -88,12 +88,57 @@ async fn refuse_known_or_missing(
     Ok(())
 }
 
-pub async fn list(app: &App, stages: Vec<Stage>, page: &Page) -> Result<Paged<TicketRow>, Failure> {
+/// Lists tickets in these stages, of one repository or of all.
+pub async fn list(
+    app: &App,
+    stages: Vec<Stage>,
+    repository: Option<String>,
+    page: &Page,
+) -> Result<Paged<TicketRow>, Failure> {
     let query = TicketQuery {
         stages,
+        repository,
         ..TicketQuery::default()
     };
     Ok(app.coordinator.store.tickets(&query, page).await?)
+}
+
+/// Most tickets that a search by the beginning of an id looks at, newest first.
+const SEARCHED_MAX: usize = 50_000;
+const SEARCH_PAGE: u32 = 1000;
+
+/// Lists at most `most` tickets whose ids begin with the text. A ticket with exactly this id is the
+/// only one listed.
+pub async fn with_prefix(app: &App, text: &str, most: usize) -> Result<Vec<TicketRow>, Failure> {
+    let exact = match TicketId::new(text) {
+        Ok(id) => app
+            .coordinator
+            .store
+            .ticket(&id)
+            .await?
+            .map(|stored| stored.ticket.id),
+        Err(_) => None,
+    };
+    let matches = |row: &TicketRow| match &exact {
+        Some(id) => row.id == *id,
+        None => row.id.as_str().starts_with(text),
+    };
+    let (mut found, mut after, mut searched) = (Vec::new(), None, 0);
+    while searched < SEARCHED_MAX && found.len() < most {
+        let page = Page {
+            after,
+            most: SEARCH_PAGE,
+        };
+        let rows = list(app, Vec::new(), None, &page).await?;
+        searched += rows.items.len();
+        found.extend(rows.items.into_iter().filter(|row| matches(row)));
+        after = rows.next;
+        if after.is_none() || (exact.is_some() && !found.is_empty()) {
+            break;
+        }
+    }
+    found.truncate(most);
+    Ok(found)
 }
 
 /// Cancels a ticket in the person's name.
@@ -139,6 +184,27 @@ pub async fn pauses(app: &App) -> Result<Vec<Pause>, Failure> {
 /// Counts the tickets in each stage.
 pub async fn tally(app: &App) -> Result<Vec<(Stage, u64)>, Failure> {
     Ok(app.coordinator.store.count_tickets().await?)
+}
+
+/// Counts the tickets of one repository in each stage.
+pub async fn tally_of(app: &App, repository: &str) -> Result<Vec<(Stage, u64)>, Failure> {
+    let (mut counts, mut after, mut searched) = (BTreeMap::new(), None, 0);
+    while searched < SEARCHED_MAX {
+        let page = Page {
+            after,
+            most: SEARCH_PAGE,
+        };
+        let rows = list(app, Vec::new(), Some(repository.to_owned()), &page).await?;
+        searched += rows.items.len();
+        for row in &rows.items {
+            *counts.entry(row.stage).or_insert(0) += 1;
+        }
+        after = rows.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(counts.into_iter().collect())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -1,5 +1,8 @@
 //! Reads transcripts: the texts and tool calls of agents from their raw output, and output of
 //! checks.
+//!
+//! A transcript is the raw output of an agent and stays as it was. It is parsed and cleaned only
+//! for showing.
 
 use std::fs::File;
 use std::io::Read;
@@ -73,6 +76,7 @@ pub async fn load_transcripts(
     let data = &app.environment.data_dir;
     let id = match ticket {
         // A review without a ticket has files but no entry in the store.
+        // Looked up by its files first.
         Some(id) if TicketFiles::new(data, id).jobs_dir().is_dir() => id.clone(),
         Some(id) => app.coordinator.ticket(id).await?.ticket.id,
         None => newest(data).ok_or_else(|| Failure::usage("no agent has run yet"))?,
@@ -186,6 +190,7 @@ fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
     let mut lines: Vec<TranscriptLine> = Vec::new();
     let mut in_pieces = false;
     for line in text.lines() {
+        // A line that the parser does not know may be an error of the CLI, so it is shown.
         let Some(events) = read(line) else {
             push(&mut lines, TranscriptLineKind::Other, line);
             in_pieces = false;
@@ -197,6 +202,7 @@ fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
                 continue;
             };
             match lines.last_mut() {
+                // Models stream single words; each on a line of its own could not be read.
                 Some(last) if piece && in_pieces => last.text.push_str(&findings::clean(&text)),
                 _ => push(&mut lines, kind, &text),
             }
@@ -208,6 +214,7 @@ fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
 
 fn push(lines: &mut Vec<TranscriptLine>, kind: TranscriptLineKind, text: &str) {
     let text = findings::clean(text);
+    // Several CLIs print the last message again as the result.
     let repeats = lines
         .last()
         .is_some_and(|last| last.text.trim() == text.trim());

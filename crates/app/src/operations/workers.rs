@@ -1,6 +1,9 @@
 //! A worker: several replicas in one process, on any machine that reaches the server or the
 //! database. It claims ready jobs of its queues, renews its leases, and ends when it is told to
 //! drain or to stop.
+//!
+//! All replicas share one set of permits, so that a provider's limit holds for the process and not
+//! per replica.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,6 +57,7 @@ impl WorkerQueues {
     /// Reads queue names; an empty list means the whole ticket loop.
     pub fn parse(words: &[String]) -> Result<Self, Failure> {
         let loop_queues = Queue::OF_LOOP.into_iter();
+        // Updates of dependent tickets are made by the server, next to the store.
         let loop_queues = loop_queues.filter(|queue| *queue != Queue::Tell);
         if words.is_empty() {
             let of_loop = loop_queues.collect();
@@ -124,6 +128,7 @@ pub async fn run(
             "cannot become the parent of orphaned processes: {error}"
         ))
     })?;
+    // Before the first claim: an agent of an earlier process may still write into a worktree.
     end_orphaned_runs(&workplace.loader.environment.data_dir)
         .await
         .map_err(Failure::error)?;
@@ -149,6 +154,7 @@ pub async fn run(
         let (loader, shutdown) = (workplace.loader.clone(), shutdown.clone());
         replicas.spawn(async move {
             let coordinator = Arc::clone(&loader.coordinator);
+            // The heartbeat never ends by itself, so the worker's end ends both.
             tokio::select! {
                 ended = worker::run(coordinator, &projects, &config, shutdown) => ended.map(drop),
                 () = send_heartbeats(&loader, &config) => Ok(()),
@@ -156,6 +162,7 @@ pub async fn run(
         });
     }
     while let Some(ended) = replicas.join_next().await {
+        // One crashed replica ends the process; its leases run out.
         ended.map_err(|error| Failure::error(format!("a worker replica crashed: {error}")))??;
     }
     Ok(())
@@ -172,6 +179,7 @@ fn roles_of(config: &WorkerConfig) -> Vec<Role> {
         .into_iter()
         .filter(|(queue, _)| config.queues.contains(queue));
     let mut roles: Vec<Role> = served.map(|(_, role)| role).collect();
+    // Tasks are done by the builder's agent.
     if !config.tasks.is_empty() && !roles.contains(&Role::Builder) {
         roles.push(Role::Builder);
     }
@@ -182,6 +190,7 @@ fn roles_of(config: &WorkerConfig) -> Vec<Role> {
 /// the token was revoked. An unreachable server is no reason to end, because it may come back.
 pub async fn watch_access(loader: &ProjectLoader, mut stop: StopSignal) -> Result<(), Failure> {
     loop {
+        // Only a denial ends the worker. A server that restarts is waited for.
         if let Err(error @ Error::Denied { .. }) = loader.coordinator.now().await {
             return Err(error.into());
         }

@@ -16,6 +16,12 @@ const PROBLEMS_MAX: usize = 50;
 /// Minimum similarity of a word to be suggested.
 const SIMILARITY_MIN: f64 = 0.8;
 
+/// Message about a way to land that does not exist yet, and what to do instead.
+pub const PULL_REQUESTS_LATER: &str =
+    "land = \"pr\" is not available yet: Countersign cannot open pull requests";
+pub const PULL_REQUESTS_HINT: &str =
+    "use \"branch\": the approved branch stays, and you open the pull request from it";
+
 /// A problem in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
@@ -50,14 +56,14 @@ pub fn position(text: &str, at: usize) -> (usize, usize) {
     (line, column.chars().count() + 1)
 }
 
-/// Lists all problems: unknown keys and words, or if there are none, invalid values.
+/// Lists all problems: unknown keys and words, and invalid values in the rest of the file.
 pub fn find_problems(text: &str) -> Vec<ConfigProblem> {
-    let unknown = unknown_words(text);
-    if unknown.is_empty() {
-        invalid_values(text)
-    } else {
-        unknown
-    }
+    let (mut problems, rest) = unknown_words(text);
+    // Positions in the rest are those in the text, because faulty lines are blank there.
+    problems.extend(invalid_values(&rest));
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems.truncate(PROBLEMS_MAX);
+    problems
 }
 
 /// Builds the problem of a key that only the user's own file may have.
@@ -82,8 +88,8 @@ pub fn brief_problem(text: &str, role: &str, message: &str, hint: &str) -> Confi
 }
 
 /// Finds unknown keys and words. The parser reports one at a time, so the text is parsed again
-/// without each faulty line.
-fn unknown_words(text: &str) -> Vec<ConfigProblem> {
+/// without each faulty line. Returns the text without these lines too.
+fn unknown_words(text: &str) -> (Vec<ConfigProblem>, String) {
     let mut problems = Vec::new();
     let mut rest = text.to_owned();
     while problems.len() < PROBLEMS_MAX {
@@ -102,8 +108,7 @@ fn unknown_words(text: &str) -> Vec<ConfigProblem> {
             Some(_) | None => break,
         }
     }
-    problems.sort_by_key(|problem| (problem.line, problem.column));
-    problems
+    (problems, rest)
 }
 
 /// Blanks out the lines of a span; for a table's header, the whole table.
@@ -120,8 +125,8 @@ fn without(text: &str, span: &Range<usize>) -> String {
         }
     }
     let blank: String = text[start..end]
-        .chars()
-        .map(|c| if c == '\n' { '\n' } else { ' ' })
+        .bytes()
+        .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
         .collect();
     format!("{}{blank}{}", &text[..start], &text[end..])
 }
@@ -143,6 +148,12 @@ fn explain(message: &str) -> (String, Option<String>) {
         return (
             format!("unknown key `{word}`"),
             Some(did_you_mean(word, &known, "keys")),
+        );
+    }
+    if *word == "pr" && known.contains(&"queue") {
+        return (
+            PULL_REQUESTS_LATER.to_owned(),
+            Some(PULL_REQUESTS_HINT.to_owned()),
         );
     }
     if first.starts_with("unknown variant") {
@@ -187,8 +198,8 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
         let hint = did_you_mean(&name, &Policy::PRESETS, "presets");
         let message = format!("there is no preset {name:?}");
         problems.push(ConfigProblem::at(text, Some(span), message, Some(hint)));
-        return problems;
     }
+    let preset = preset.filter(|(name, _)| Policy::preset(name).is_some());
     problems.extend(unknown_agents(text, top));
     let mut table: toml::Table = text.parse().unwrap_or_default();
     renamed_keys::translate(&mut table);
@@ -200,6 +211,13 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     for problem in file::target_problems(&targets) {
         let span = key_span(top, &["notify".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let landing = table.get("landing").cloned();
+    let landing = landing.and_then(|section| section.try_into().ok());
+    let landing: flow::landing::LandingConfig = landing.unwrap_or_default();
+    for problem in landing.problems() {
+        let path = ["landing".to_owned(), "committer".to_owned()];
+        problems.push(ConfigProblem::at(text, key_span(top, &path), problem, None));
     }
     let policy = match &preset {
         Some((name, _)) => file::apply_preset(name, &table).ok(),
@@ -280,9 +298,8 @@ fn unknown_agents(text: &str, top: &DeTable<'_>) -> Vec<ConfigProblem> {
         })
         .flat_map(|table| table.iter().map(|(key, _)| key.get_ref().to_string()))
         .collect();
-    let known: Vec<&str> = registry::ALL
-        .iter()
-        .map(|cli| cli.name)
+    let known: Vec<&str> = registry::names()
+        .into_iter()
         .chain(configured.iter().map(String::as_str))
         .collect();
     let roles = ["builder", "reviewer", "verifier"];

@@ -177,7 +177,7 @@ fn go(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
     }
 }
 
-/// Other languages: name, files of which one must exist, and test command.
+/// Other languages: name, alternative files (one must exist), and test command.
 const OTHERS: &[(&str, &[&str], &str)] = &[
     ("Deno", &["deno.json", "deno.jsonc"], "deno test"),
     ("Java or Kotlin", &["gradlew"], "./gradlew test"),

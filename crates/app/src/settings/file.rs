@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::Policy;
+use flow::landing::{LandingConfig, ReworkMessage};
 use flow::policy::network::is_host;
+use flow::prices::PriceTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +51,40 @@ struct ConfigFile {
     spool: SpoolSection,
     /// Files of yours that agents and checks can read; only in your own file, not in a project's.
     sandbox: SandboxSection,
+    /// The commits that land a change.
+    landing: LandingConfig,
+    /// Prices of models in dollars per million tokens, by the beginning of the model's name.
+    prices: PriceTable,
+    /// How long files of finished work stay; only your own file is read for it.
+    retention: RetentionSection,
     /// The rules of approval, and all limits.
     policy: Policy,
+}
+
+/// How long files of finished work stay in the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionSection {
+    /// Days that worktree, checkouts, scratch directories and homes of an ended ticket stay. 0
+    /// removes them as soon as it ends.
+    pub working_files_days: u32,
+    /// Days that transcripts, briefs and output of checks of an ended ticket stay.
+    pub transcripts_days: u32,
+    /// Days that prepared caches stay after their last use.
+    pub layers_days: u32,
+    /// Size of the data directory in GB above which the log has a warning.
+    pub warn_gb: u64,
+}
+
+impl Default for RetentionSection {
+    fn default() -> Self {
+        Self {
+            working_files_days: 0,
+            transcripts_days: 90,
+            layers_days: 14,
+            warn_gb: 20,
+        }
+    }
 }
 
 /// Files that the sandbox shows in addition to the usual ones.
@@ -88,7 +122,7 @@ pub struct SpoolSection {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "a reviewer is an agent, or a list of them: one for each seat"
+    expecting = "a reviewer is an agent, or a list of them, one for each reviewer of the panel"
 )]
 enum OneOrMany {
     One(String),
@@ -200,7 +234,7 @@ pub struct CheckSettings {
     pub name: String,
     pub command: String,
     pub timeout_secs: u64,
-    /// It may run beside others.
+    /// It may run in parallel with others.
     pub parallel: bool,
     /// The percentage of lines that its output must show as covered.
     pub coverage_min: Option<u8>,
@@ -211,7 +245,7 @@ pub struct CheckSettings {
 pub struct ProjectSettings {
     pub base: Option<String>,
     pub builder: Option<String>,
-    /// One for all seats, or one for each in turn.
+    /// One for all reviewers, or one for each in turn.
     pub reviewers: Vec<String>,
     pub verifier: Option<String>,
     pub rules: Vec<String>,
@@ -227,6 +261,12 @@ pub struct ProjectSettings {
     pub spool: SpoolSection,
     /// Files that every run may read. Only the user's own file may set them.
     pub sandbox: SandboxSection,
+    pub landing: LandingConfig,
+    pub prices: PriceTable,
+    /// The preset by today's name, if one is named.
+    pub preset: Option<String>,
+    /// How long files of finished work stay. Only the user's own file is read for it.
+    pub retention: RetentionSection,
     pub policy: Policy,
 }
 
@@ -280,6 +320,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let written: ConfigFile = table.clone().try_into().map_err(refuse)?;
     // Stored policies may lack newer keys; what a file does not say is the preset's.
     let preset = written.preset.as_deref().unwrap_or("standard");
+    let preset = Policy::current_preset_name(preset);
     let policy =
         apply_preset(preset, &table).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     validate_policy(name, &policy)?;
@@ -287,7 +328,12 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     if let Some(problem) = agents.find_map(|(name, agent)| agent.problem(name)) {
         return Err(Failure::usage(format!("{name}: {problem}")));
     }
-    if let Some(problem) = target_problems(&written.notify).into_iter().next() {
+    let landing = with_preset_message(written.landing, preset);
+    let problems = target_problems(&written.notify).into_iter();
+    let mut problems = problems
+        .chain(landing.problems())
+        .chain(written.prices.problems());
+    if let Some(problem) = problems.next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
     }
     let setup = written.setup;
@@ -321,8 +367,21 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         notify: written.notify,
         spool: written.spool,
         sandbox: written.sandbox,
+        landing,
+        prices: written.prices,
+        preset: written.preset.is_some().then(|| preset.to_owned()),
+        retention: written.retention,
         policy,
     })
+}
+
+/// Adds the rework message of the preset that was made for a contract with such messages.
+fn with_preset_message(landing: LandingConfig, preset: &str) -> LandingConfig {
+    let message = (preset == "keep-branch").then(ReworkMessage::code_review_round);
+    LandingConfig {
+        rework_message: landing.rework_message.or(message),
+        ..landing
+    }
 }
 
 /// All that is wrong with the targets of notifications.
@@ -339,16 +398,16 @@ pub(super) fn target_problems(all: &[NotifySection]) -> Vec<String> {
 }
 
 impl ProjectSettings {
-    /// Returns a section that only the user's own file may have: it would let a repository act in
-    /// the person's name, or show its agents more of the person's files.
-    pub fn user_only_key(&self) -> Option<&'static str> {
-        if !self.notify.is_empty() {
-            return Some("[[notify]]");
-        }
-        if self.sandbox != SandboxSection::default() {
-            return Some("[sandbox]");
-        }
-        (self.spool != SpoolSection::default()).then_some("[spool]")
+    /// Returns the sections that only the user's own file may have: they would let a repository act
+    /// in the person's name, or show its agents more of the person's files.
+    pub fn user_only_keys(&self) -> Vec<&'static str> {
+        let sections = [
+            ("[[notify]]", !self.notify.is_empty()),
+            ("[sandbox]", self.sandbox != SandboxSection::default()),
+            ("[spool]", self.spool != SpoolSection::default()),
+        ];
+        let present = sections.into_iter().filter(|(_, present)| *present);
+        present.map(|(name, _)| name).collect()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Files over files: what stands in the base branch's goes before the work tree's, that before the
 //! user's own, and where none says anything the default holds. Each value knows where it came from.
+//!
+//! The order is a matter of trust. A change under review can edit its work tree's file but not the
+//! base branch's, so it cannot loosen its own policy.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -25,12 +28,16 @@ pub struct LayeredConfig {
 }
 
 /// Keys whose own keys are looked at one by one; any other is taken whole from the strongest file.
-const MERGED_KEYS: [&str; 3] = ["policy", "agents", "families"];
+/// Checks are not among them: a project's list of checks is one statement, and a check of the
+/// user's own file must not slip into it.
+const MERGED_KEYS: [&str; 5] = ["policy", "agents", "families", "landing", "prices"];
 
 /// The strongest first. Each must be sound by itself.
 pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
     let mut tables = Vec::new();
     for source in sources {
+        // Each file is read by itself, so that an error names its file and line. After the merge
+        // nobody could tell.
         file::read(&source.name, &source.text)?;
         tables.push((
             source.name.clone(),
@@ -38,6 +45,7 @@ pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
         ));
     }
     let mut merged = toml::Table::new();
+    // The weakest first, so that each stronger one overwrites it.
     for (_, table) in tables.iter().rev() {
         merge_over(&mut merged, table);
     }
@@ -49,6 +57,8 @@ pub fn combine(sources: &[ConfigSource]) -> Result<LayeredConfig, Failure> {
 }
 
 fn merge_over(under: &mut toml::Table, over: &toml::Table) {
+    // Otherwise single keys of a weaker file would change a policy that the stronger one named as a
+    // whole.
     if over.contains_key("preset") {
         // A preset is a whole policy; what a weaker file says of it is not asked.
         under.remove("policy");
@@ -91,6 +101,8 @@ impl LayeredConfig {
             .iter()
             .map(|check| (check.name.clone(), Value::String(check.command.clone())))
             .collect();
+        // The field is left out of the JSON if it is off, and `config show` lists every
+        // value.
         let mut policy = serde_json::json!(project.policy);
         policy["min_confidence"] = serde_json::json!(project.policy.min_confidence);
         serde_json::json!({
@@ -108,9 +120,13 @@ impl LayeredConfig {
             "families": project.families,
             "agents": project.agents,
             "preset": self.preset(),
+            // Addresses and keys of notifications are secrets.
             "notify": project.notify.iter().map(NotifySection::redacted).collect::<Vec<_>>(),
             "spool": project.spool,
             "sandbox": project.sandbox,
+            "landing": project.landing,
+            "prices": project.prices,
+            "retention": project.retention,
             "policy": policy,
         })
     }
@@ -141,6 +157,7 @@ impl LayeredConfig {
             if says(table, path) {
                 return name.clone();
             }
+            // Behind a preset no weaker file is asked for the policy, as in `merge_over`.
             if path.starts_with("policy") && table.contains_key("preset") {
                 break;
             }

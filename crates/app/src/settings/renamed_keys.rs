@@ -1,5 +1,8 @@
 //! Keys, values and presets of `countersign.toml` that have new names. The old ones are read for one
 //! version, with a warning that names the new one.
+//!
+//! Translation works on the table, before it is read. So the reader knows only today's names, and
+//! an old file and a new one give equal settings.
 
 use flow::Policy;
 use toml::{Table, Value};
@@ -45,6 +48,7 @@ pub fn translate(table: &mut Table) -> Vec<String> {
         return warnings;
     };
     for (old, new, values) in POLICY_KEYS {
+        // The key first: its values are looked up under the new name.
         rename(policy, old, new, &mut warnings);
         translate_value(policy, new, values, &mut warnings);
     }
@@ -62,6 +66,7 @@ pub fn translate(table: &mut Table) -> Vec<String> {
             }
         }
     }
+    // One reviewer's key may occur in several entries. One warning is enough.
     warnings.sort();
     warnings.dedup();
     warnings
@@ -77,6 +82,7 @@ pub fn is_old(name: &str) -> bool {
 
 /// The warnings about one file, as people read them.
 pub fn warnings(name: &str, text: &str) -> Vec<String> {
+    // A file that is no TOML has its own error elsewhere.
     let mut table: Table = text.parse().unwrap_or_default();
     let found = translate(&mut table).into_iter();
     found

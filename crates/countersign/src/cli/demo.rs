@@ -14,15 +14,19 @@ pub struct Args {
     /// Show the other outcome: the builder ignores the findings, and a person has to decide.
     #[arg(long)]
     escalate: bool,
-    /// Directory for the temporary repository; must not exist yet [default: below the data
-    /// directory].
+    /// Directory for the temporary repository; must not exist yet. It is kept [default: below the
+    /// data directory, removed at the end].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Keep the repository and the demo's data, to look at them afterwards.
+    #[arg(long)]
+    keep: bool,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let out = &context.out;
-    let root = match args.dir {
+    let keep = args.keep || args.dir.is_some();
+    let root = match &args.dir {
         Some(dir) => std::path::absolute(context.directory.join(dir)).map_err(Failure::usage)?,
         None => context
             .environment
@@ -49,6 +53,23 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let ticket = run::run_until_idle(&project, &started.id, &mut progress, out).await?;
     run::print_result(&app, &ticket, context).await?;
     let program = program_name(&context.environment);
+    if !keep {
+        // The app still has the database open; on Linux its files may go all the same.
+        drop(app);
+        engine::git::remove_tree(&root).map_err(|error| {
+            Failure::error(format!("{} cannot be removed: {error}", root.display()))
+                .hint("remove it by hand, or with: countersign clean --yes")
+        })?;
+        out.line("\nThe demo's files are removed.");
+        out.line(format!(
+            "  {program} demo{} --keep   keeps them, and shows commands to look at them",
+            if args.escalate { " --escalate" } else { "" }
+        ));
+        out.line(format!(
+            "  {program} run --help      for your own repository"
+        ));
+        return Ok(demo_exit(&ticket, args.escalate));
+    }
     let command = format!("{program} --data-dir {}", stage.data_dir.display());
     out.line(format!("repository {}", stage.repository.display()));
     out.line("\ntry next");
@@ -62,15 +83,19 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     out.line(format!(
         "  {program} run --help      for your own repository"
     ));
-    Ok(match run::exit_kind(&ticket) {
-        // The user asked for an escalation, so it counts as success.
-        ExitKind::Escalated if args.escalate => ExitKind::Done,
+    Ok(demo_exit(&ticket, args.escalate))
+}
+
+/// Returns the exit code. The user asked for an escalation, so it counts as success.
+fn demo_exit(ticket: &flow::Ticket, escalate: bool) -> ExitKind {
+    match run::exit_kind(ticket) {
+        ExitKind::Escalated if escalate => ExitKind::Done,
         exit => exit,
-    })
+    }
 }
 
 /// Returns the name of this program if it is in `PATH`, else its full path.
-fn program_name(environment: &Environment) -> String {
+pub fn program_name(environment: &Environment) -> String {
     let in_path = std::env::split_paths(&environment.path)
         .any(|dir| dir.join("countersign") == environment.program);
     if in_path {

@@ -150,6 +150,7 @@ fn push_file(
                 location: row.new.map(|line| (file.path.clone(), Some(line))),
                 ..plain_line(code_line(row, family, digits))
             });
+            // A finding stands below its last line, once, in the first hunk that shows it.
             let (at_line, others): (Vec<_>, Vec<_>) = left
                 .into_iter()
                 .partition(|entry| row.new.is_some() && last_line(entry) == row.new);
@@ -159,6 +160,7 @@ fn push_file(
             }
         }
     }
+    // Findings on lines that the diff does not show come at the end of their file.
     for entry in left {
         rendered.extend(render_finding(entry, indent, width, glyphs));
     }
@@ -178,6 +180,7 @@ fn last_line(entry: &LedgerEntry) -> Option<u32> {
 fn digits(file: &DiffFile) -> usize {
     let rows = file.hunks.iter().flat_map(|hunk| &hunk.rows);
     let max = rows.filter_map(|row| row.new.max(row.old)).max();
+    // At least three digits, so that small files have the same margin.
     max.unwrap_or(0).to_string().len().max(3)
 }
 
@@ -189,8 +192,10 @@ fn code_line(row: &DiffRow, family: LanguageFamily, digits: usize) -> Line<'stat
     };
     let number = row.new.or(row.old).unwrap_or_default();
     let mut spans = vec![Span::styled(format!("{number:>digits$} {sign} "), style)];
+    // A tab has another width on each terminal, and the columns would not fit.
     let text = row.text.replace('\t', "    ");
     match row.kind {
+        // Removed code is no longer read as code, so it has one colour.
         DiffRowKind::Removed => spans.push(Span::styled(text, style)),
         DiffRowKind::Added | DiffRowKind::Kept => spans.extend(highlight(&text, family)),
     }
@@ -237,6 +242,7 @@ pub fn render_finding(
     ];
     for (label, text) in parts {
         let text = text.as_deref().map(findings::one_line).unwrap_or_default();
+        // Some reviewers repeat the title as the problem.
         if !text.is_empty() && text != findings::one_line(&finding.title) {
             texts.push((Style::new(), format!("{label}{text}")));
         }
@@ -252,6 +258,7 @@ pub fn render_finding(
             ),
         ));
     }
+    // Very wide lines are hard to read; very narrow ones could hold no word.
     let room = width.saturating_sub(indent + 2).clamp(16, 100);
     let mut lines = vec![heading];
     for (style_of_text, text) in texts {

@@ -1,4 +1,7 @@
 //! `countersign ticket new`: opens a ticket in the user's editor.
+//!
+//! A person's text is never thrown away: if the ticket cannot be added, the file stays and its path
+//! is shown.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use app::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, TicketReques
 use app::settings::{editor, read_bounded};
 
 /// Number of times an invalid ticket is opened in the editor.
+/// A loop without an end would trap a person whose editor returns at once.
 const TRIES_MAX: u32 = 5;
 
 pub async fn new_ticket(
@@ -33,6 +37,7 @@ pub async fn new_ticket(
         return ticket::add_requests(vec![ticket_file::from_sentence(title)?], context).await;
     }
     let data = &context.environment.data_dir;
+    // Two commands at the same time must not share a file.
     let path = data.join(format!("new-ticket-{}.md", std::process::id()));
     let created = engine::private_files::make_dir(data).map_err(|error| write_error(data, &error));
     created.and_then(|()| write_new(&path, title))?;
@@ -70,6 +75,7 @@ fn write_ticket_file(
     Ok(ExitKind::Done)
 }
 
+// An existing file is refused: it may be a ticket that somebody wrote.
 fn write_new(path: &Path, title: Option<&str>) -> Result<(), Failure> {
     let file = std::fs::OpenOptions::new()
         .write(true)

@@ -1,9 +1,12 @@
 //! `countersign epic …`: lists, shows and signs epics; also runs the epics of `countersign run`.
 
 use engine::process::StopSignal;
+use std::fmt::Write as _;
+
 use flow::TicketId;
 use flow::epic::{EpicStatus, dry_run_plan, render_markdown};
 use flow::narrate::Mood;
+use flow::narrate::count_noun;
 use flow::policy::Land;
 use flow::usage::format_dollars;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +19,7 @@ use super::out::{Out, columns, print_raw};
 use super::paint::format_elapsed;
 use super::progress_output::ProgressReporter;
 use super::run::check_names;
+use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
 use app::operations::App;
 use app::operations::epics::{self, EpicReport};
@@ -77,11 +81,17 @@ async fn list(context: &Context) -> Result<ExitKind, Failure> {
     Ok(ExitKind::Done)
 }
 
+/// Most ids in a list; `epic show` has the others.
+const NAMES_SHOWN: usize = 5;
+
+/// Lists the first ids, and how many more there are.
 fn names(ids: &[TicketId]) -> String {
-    ids.iter()
-        .map(TicketId::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let shown = ids.iter().take(NAMES_SHOWN).map(TicketId::as_str);
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if ids.len() > NAMES_SHOWN {
+        let _ = write!(text, " and {} more", ids.len() - NAMES_SHOWN);
+    }
+    text
 }
 
 /// Describes the status in words.
@@ -151,7 +161,7 @@ fn print_overview(epic: &EpicReport, out: &Out) {
         sum.landed,
         sum.tickets,
         sum.rounds,
-        format_dollars(sum.spent.usd_micros),
+        sum.spent.describe_cost([]),
         format_elapsed(took),
     ));
     let rows = sum.lines.iter().map(|line| {
@@ -187,16 +197,13 @@ pub fn print_plan(
 ) -> Result<ExitKind, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
     let order = flow::graph::topological_order(&graph).map_err(Failure::usage)?;
-    let always = plan
-        .reviewers
-        .iter()
-        .filter(|reviewer| !reviewer.second_reviewer);
-    let reviewers: Vec<String> = always.map(|reviewer| reviewer.seat.clone()).collect();
-    let mut lines: Vec<String> = order
-        .iter()
-        .flat_map(|id| dry_run_plan(id, plan.max_rounds, &reviewers))
-        .collect();
-    lines.extend(plan_lines(plan));
+    let lines = if plan.preset.as_deref() == Some("keep-branch") {
+        contract_lines(&order, plan)
+    } else {
+        let mut lines = ticket_lines(&order, tickets);
+        lines.extend(plan_lines(plan));
+        lines
+    };
     for line in &lines {
         context.out.line(line);
     }
@@ -206,16 +213,70 @@ pub fn print_plan(
     Ok(ExitKind::Done)
 }
 
-/// Returns the agents, checks and landing of the project's settings.
+/// Returns a line for each agent that would start, in the words of the contract that the preset
+/// `keep-branch` was made for.
+fn contract_lines(order: &[TicketId], plan: &RunPlan) -> Vec<String> {
+    let always = plan
+        .reviewers
+        .iter()
+        .filter(|reviewer| !reviewer.second_reviewer);
+    let reviewers: Vec<String> = always.map(|reviewer| reviewer.name.clone()).collect();
+    let spawned = order
+        .iter()
+        .flat_map(|id| dry_run_plan(id, plan.max_rounds, &reviewers));
+    let settings = plan_lines(plan).into_iter();
+    let settings = settings.map(|line| {
+        if line.starts_with("note: ") {
+            return line;
+        }
+        let line = line.trim_start();
+        let line = line.strip_prefix("land:").map_or_else(
+            || format!("{}{}", line[..1].to_uppercase(), &line[1..]),
+            |land| format!("Would {}", land.trim_start()),
+        );
+        format!("[DRY-RUN] {line}")
+    });
+    spawned.chain(settings).collect()
+}
+
+/// Returns the tickets in the order in which they start, with what each waits for.
+fn ticket_lines(order: &[TicketId], tickets: &[(TicketId, BTreeSet<TicketId>)]) -> Vec<String> {
+    let mut lines = vec![format!(
+        "would run {}, in this order:",
+        count_noun(order.len(), "ticket")
+    )];
+    let rows: Vec<Vec<String>> = order
+        .iter()
+        .enumerate()
+        .map(|(at, id)| {
+            let needs = tickets.iter().find(|(other, _)| other == id);
+            let needs: Vec<TicketId> = needs
+                .map(|(_, needs)| needs.iter().cloned().collect())
+                .unwrap_or_default();
+            let after = match names(&needs) {
+                none if none.is_empty() => String::new(),
+                list => format!("after {list}"),
+            };
+            vec![format!("  {}.", at + 1), id.to_string(), after]
+        })
+        .collect();
+    lines.extend(columns(&rows));
+    lines.push(String::new());
+    lines
+}
+
+/// Returns the agents, checks, rounds and landing of the project's settings.
 fn plan_lines(plan: &RunPlan) -> Vec<String> {
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none set".to_owned());
     let reviewers = plan.reviewers.iter();
     let reviewers: Vec<String> = reviewers
-        .map(|reviewer| format!("{} {}", reviewer.seat, name(&reviewer.by)))
+        .map(|reviewer| format!("{} {}", reviewer.name, name(&reviewer.by)))
         .collect();
     let land = match plan.land {
         Land::Branch => "leave each on its branch".to_owned(),
         Land::Merge => format!("merge each into {}", plan.base),
+        Land::Squash => format!("squash each onto {}", plan.base),
+        Land::Rebase => format!("rebase each onto {}", plan.base),
         Land::Queue => format!("land on {} through the queue", plan.base),
     };
     let none = |list: String| {
@@ -227,11 +288,12 @@ fn plan_lines(plan: &RunPlan) -> Vec<String> {
     };
     let notes = plan.remarks.iter().map(|note| format!("note: {note}"));
     [
-        format!("[DRY-RUN] Builder: {}", name(&plan.builder)),
-        format!("[DRY-RUN] Reviewers: {}", none(reviewers.join(", "))),
-        format!("[DRY-RUN] Verifier: {}", name(&plan.verifier)),
-        format!("[DRY-RUN] Checks: {}", none(plan.checks.join(", "))),
-        format!("[DRY-RUN] Would {land}"),
+        format!("  builder: {}", name(&plan.builder)),
+        format!("  reviewers: {}", none(reviewers.join(", "))),
+        format!("  verifier: {}", name(&plan.verifier)),
+        format!("  checks: {}", none(plan.checks.join(", "))),
+        format!("  rounds: at most {}", plan.max_rounds),
+        format!("  land: {land}"),
     ]
     .into_iter()
     .chain(notes)
@@ -262,12 +324,11 @@ pub async fn run(
     let (stopper, stop) = StopSignal::pair();
     let work = epics::run_epic(app, project, &file.id, jobs, stop);
     tokio::pin!(work);
-    let mut interrupts = 0;
+    let (mut interrupts, mut signals) = (0, StopRequests::listen()?);
     let report = loop {
         tokio::select! {
             done = &mut work => break done?,
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+            () = signals.received() => {
                 interrupts += 1;
                 if interrupts > 1 {
                     return Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint("run the same command again to continue"));

@@ -38,6 +38,15 @@ pub enum Verb {
     },
 }
 
+impl Verb {
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Show { ticket } | Self::Resolve { ticket, .. } => vec![ticket],
+            Self::List => Vec::new(),
+        }
+    }
+}
+
 const CHOICES: &str = "\
 accept     done despite open findings; every open must-fix finding is waived in your name
 continue   one more round, or retry the interrupted step
@@ -102,8 +111,8 @@ async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
     };
     let ticket = id.to_owned();
     let waiting = context.ask(ShowEscalation { ticket }).await?;
-    let evolution = ticket::findings_by_round(&stored.ticket);
-    context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "findings_by_round": evolution}));
+    let by_round = ticket::findings_by_round(&stored.ticket);
+    context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "findings_by_round": by_round}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
         context.out.print_wrapped(&line, 4);
     }

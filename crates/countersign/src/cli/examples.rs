@@ -1,4 +1,6 @@
-//! Examples for the help of every verb that has none of its own.
+//! The help: verbs in groups, and examples for every verb that has none of its own.
+
+use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
@@ -11,7 +13,64 @@ pub fn command() -> Command {
         let verbs: Vec<&str> = path.split(' ').collect();
         command = add_examples(command, &verbs, &examples_text(lines));
     }
-    command
+    let groups = grouped_verbs(&command);
+    // Clap lists verbs in one row; a newcomer needs the everyday ones first.
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nGlobal options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Verbs by group, the everyday ones first. Every visible verb is in one group.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Start", &["init", "run", "review", "demo"]),
+    (
+        "Follow",
+        &["status", "watch", "log", "ticket", "escalation", "epic"],
+    ),
+    (
+        "Set up",
+        &["doctor", "config", "agent", "hook", "completions", "man"],
+    ),
+    (
+        "Exchange and learn",
+        &["import", "export", "findings", "insights"],
+    ),
+    (
+        "Servers and workers",
+        &["serve", "worker", "queue", "token", "mcp"],
+    ),
+];
+
+/// Formats the verbs with their sentences; verbs that no group names come last.
+fn grouped_verbs(command: &Command) -> String {
+    let about = |name: &str| {
+        let verb = command.find_subcommand(name)?;
+        let text = verb.get_about()?.to_string();
+        // The first sentence is enough for a list.
+        Some(text.split(". ").next()?.trim_end_matches('.').to_owned())
+    };
+    let visible = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let mut rest: Vec<&str> = visible.map(Command::get_name).collect();
+    let mut text = String::new();
+    let width = rest.iter().map(|name| name.len()).max().unwrap_or_default();
+    let group = |title: &str, names: &[&str], text: &mut String| {
+        let _ = writeln!(text, "{title}:");
+        for name in names {
+            if let Some(about) = about(name) {
+                let _ = writeln!(text, "  {name:width$}  {about}");
+            }
+        }
+        text.push('\n');
+    };
+    for (title, names) in GROUPS {
+        rest.retain(|name| !names.contains(name));
+        group(title, names, &mut text);
+    }
+    rest.retain(|name| *name != "help");
+    if !rest.is_empty() {
+        group("More", &rest, &mut text);
+    }
+    text
 }
 
 fn examples_text(lines: &[&str]) -> String {

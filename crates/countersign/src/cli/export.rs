@@ -25,6 +25,12 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+impl Args {
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        self.tickets.iter_mut().collect()
+    }
+}
+
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let request = ExportTickets {
         tickets: args.tickets.join(","),

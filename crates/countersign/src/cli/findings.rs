@@ -53,15 +53,13 @@ pub enum Verb {
         #[arg(long, value_name = "SHA")]
         to: Option<String>,
     },
-    /// Measure the reader on a corpus of annotated reviews.
+    /// Measure the reader on a corpus of annotated reviews; --verbose prints a line for each
+    /// document that was not read perfectly.
     Score {
         dir: PathBuf,
         /// Use the annotations that were generated from machine formats.
         #[arg(long = "gen")]
         generated: bool,
-        /// Print a line for each document that was not read perfectly.
-        #[arg(long, short)]
-        verbose: bool,
     },
 }
 
@@ -82,11 +80,7 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             from,
             to,
         } => track((&old, &new), (repo, from, to), context).await,
-        Verb::Score {
-            dir,
-            generated,
-            verbose,
-        } => score(&dir, generated, verbose, context),
+        Verb::Score { dir, generated } => score(&dir, generated, context),
     }
 }
 
@@ -234,12 +228,7 @@ async fn track(
     Ok(ExitKind::Done)
 }
 
-fn score(
-    dir: &std::path::Path,
-    generated: bool,
-    verbose: bool,
-    context: &Context,
-) -> Result<ExitKind, Failure> {
+fn score(dir: &std::path::Path, generated: bool, context: &Context) -> Result<ExitKind, Failure> {
     let (table, tracking) = operation::score(&context.directory.join(dir), generated)?;
     context.out.print_json(&json!({
         "documents": table.documents,
@@ -253,7 +242,7 @@ fn score(
     }));
     context.out.line(table.to_string());
     context.out.line(tracking.to_string());
-    if verbose {
+    if context.verbose {
         for line in table.details.iter().chain(&tracking.details) {
             context.out.line(line);
         }

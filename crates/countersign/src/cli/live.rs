@@ -12,6 +12,7 @@ use super::out::terminal_size;
 use super::paint::render_line;
 
 /// Begin and end of a synchronised update, which terminals without support ignore.
+/// Without it, a terminal may show the cleared region for a moment, and the lines flicker.
 const SYNC_BEGIN: &str = "\u{1b}[?2026h";
 const SYNC_END: &str = "\u{1b}[?2026l";
 
@@ -36,10 +37,12 @@ impl LiveRegion {
             return;
         }
         let mut text = format!("{SYNC_BEGIN}{}", self.cursor_to_start());
+        // The lines above grow into the region, so it is cleared first.
         if !above.is_empty() {
             let _ = write!(text, "\u{1b}[J{above}");
         }
         for line in &lines {
+            // The end of each line is cleared, because the new line may be shorter.
             let _ = write!(text, "{}\u{1b}[K\r\n", render_line(line, self.colours));
         }
         text.push_str("\u{1b}[J");
@@ -64,6 +67,7 @@ impl LiveRegion {
         let rows: usize = self
             .drawn
             .iter()
+            // An empty line still takes a row.
             .map(|line| line.width().div_ceil(width.max(1)).max(1))
             .sum();
         if rows == 0 {
@@ -73,6 +77,7 @@ impl LiveRegion {
     }
 }
 
+// A panic or an early return must not leave stale lines above the prompt.
 impl Drop for LiveRegion {
     fn drop(&mut self) {
         self.clear();

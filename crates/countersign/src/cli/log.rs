@@ -6,6 +6,7 @@ use flow::TicketId;
 use flow::narrate::Mood;
 
 use super::out::Out;
+use super::signals::StopRequests;
 use super::{Context, transcript};
 use app::failure::{ExitKind, Failure};
 use app::operations::history::{LogFollower, LogLine};
@@ -43,6 +44,12 @@ pub struct Args {
     raw: bool,
 }
 
+impl Args {
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        self.ticket.iter_mut().collect()
+    }
+}
+
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     if args.transcript {
         let ticket = args.ticket.as_deref();
@@ -58,10 +65,16 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     if lines.is_empty() {
         context.out.line("no events yet");
     }
-    for line in &lines {
+    for line in lines.iter().filter(|line| is_shown(line, context)) {
         context.out.line(format_line(line, &context.out));
     }
     Ok(ExitKind::Done)
+}
+
+/// Whether a line is for people. Jobs that only notify dependent tickets are shown with --verbose.
+fn is_shown(line: &LogLine, context: &Context) -> bool {
+    let is_internal = line.event.starts_with("job_") && line.text.ends_with(": tell");
+    context.verbose || !is_internal
 }
 
 pub fn format_line(line: &LogLine, out: &Out) -> String {
@@ -84,10 +97,13 @@ fn log_query(args: &Args) -> ReadLog {
     }
 }
 
-fn print_lines(lines: &[LogLine], out: &Out) {
+fn print_lines(lines: &[LogLine], context: &Context) {
+    let out = &context.out;
     for line in lines {
         out.print_json(line);
-        out.line(format_line(line, out));
+        if is_shown(line, context) {
+            out.line(format_line(line, out));
+        }
     }
 }
 
@@ -95,18 +111,18 @@ fn print_lines(lines: &[LogLine], out: &Out) {
 async fn follow(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let out = &context.out;
     let first = context.ask(log_query(&args)).await?;
-    print_lines(&first.items, out);
+    print_lines(&first.items, context);
     let mut after = first.end;
     let mut reader = LogReader::new(&args, context).await?;
+    let mut signals = StopRequests::listen()?;
     while out.has_reader() {
         let batch = tokio::select! {
             batch = reader.read_next(after) => batch?,
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+            () = signals.received() => {
                 return Ok(ExitKind::Interrupted);
             }
         };
-        print_lines(&batch.0, out);
+        print_lines(&batch.0, context);
         after = batch.1;
     }
     Ok(ExitKind::Done)

@@ -1,5 +1,7 @@
 //! Sets up the log: options, filter and two formats. Every line goes to standard error through one
 //! writer that masks secrets and escapes control characters, so that no caller has to.
+//!
+//! Standard output belongs to the result of the command, so the log never goes there.
 
 mod format;
 mod line;
@@ -24,6 +26,7 @@ use otel::SpanExport;
 use std::convert::Infallible as SpanExport;
 
 /// Crates of this workspace and the targets of their own events. Libraries log warnings only.
+/// A library at `info` would fill the log with lines that say nothing about a ticket.
 const OWN_TARGETS: [&str; 8] = [
     "app",
     "countersign",
@@ -43,12 +46,13 @@ pub struct LogArgs {
         value_name = "FORMAT",
         global = true,
         value_enum,
-        default_value_t
+        default_value_t,
+        help_heading = super::GLOBAL
     )]
     log_format: Format,
     /// Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
     /// off for `watch`, else warn].
-    #[arg(long, value_name = "LEVEL", global = true, value_enum)]
+    #[arg(long, value_name = "LEVEL", global = true, value_enum, help_heading = super::GLOBAL)]
     log_level: Option<Level>,
 }
 
@@ -104,9 +108,20 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
+    /// Returns the verbosity with `--verbose`, which logs like a service. A full screen stays clean.
+    /// Lines of a log would destroy the screen.
+    pub fn raised_by(self, verbose: bool) -> Self {
+        match self {
+            Self::Interactive if verbose => Self::Service,
+            Self::Interactive | Self::Service | Self::FullScreen => self,
+        }
+    }
+
     fn directives(self) -> String {
         match self {
             Self::Service => Level::Info.directives(),
+            // The command prints a failed job itself, with hints. The same line in the log would
+            // repeat it.
             Self::Interactive => "warn,job=off".to_owned(),
             Self::FullScreen => "off".to_owned(),
         }
@@ -141,6 +156,7 @@ pub fn start(
     let (filter, mut warnings) = filter(args, verbosity, variables);
     let redactor = Redactor::of_log(&variables.all);
     let lines = fmt::layer()
+        // Colours would be escaped by the writer.
         .with_ansi(false)
         .with_writer(LineWriter::new(redactor.clone()));
     let lines: AnyLayer = match args.log_format {
@@ -159,6 +175,7 @@ pub fn start(
                 layers.push(layer);
                 export = Some(guard);
             }
+            // A wrong collector must not stop the command.
             Err(why) => {
                 let problem = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent";
                 warnings.push(format!("{problem}: {why}"));
@@ -203,6 +220,7 @@ fn filter(
     verbosity: Verbosity,
     variables: &LogVariables,
 ) -> (EnvFilter, Vec<String>) {
+    // The flag wins over the variable, which may come from a shell profile.
     if let Some(level) = args.log_level {
         return (EnvFilter::new(level.directives()), Vec::new());
     }
@@ -210,6 +228,7 @@ fn filter(
     match variables.filter.as_deref().map(EnvFilter::try_new) {
         None => (default(), Vec::new()),
         Some(Ok(filter)) => (filter, Vec::new()),
+        // A typo in `RUST_LOG` would otherwise switch the log off without a word.
         Some(Err(error)) => {
             let why = format!("ignored RUST_LOG, which is not a valid filter: {error}");
             (default(), vec![why])

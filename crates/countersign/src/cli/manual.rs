@@ -10,6 +10,10 @@ use serde_json::json;
 use super::examples;
 use super::out::{Out, print_raw};
 use app::failure::{ExitKind, Failure};
+use engine::linkless_files::LinklessPath;
+
+/// Mode of a page, less the person's umask.
+const PAGE_MODE: u32 = 0o666;
 
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
@@ -65,8 +69,14 @@ pub fn man(args: &ManArgs, out: &Out) -> Result<ExitKind, Failure> {
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     let mut pages = Vec::new();
     for (name, command) in all_commands(&full_command(), "countersign") {
-        let path = dir.join(format!("{}.1", name.replace(' ', "-")));
-        std::fs::write(&path, man_page(&command)?).map_err(|error| failed(&path, error))?;
+        let name = format!("{}.1", name.replace(' ', "-"));
+        let page = LinklessPath {
+            root: dir,
+            below: std::path::Path::new(&name),
+        };
+        let path = page.path();
+        page.write(&man_page(&command)?, PAGE_MODE)
+            .map_err(|error| failed(&path, error))?;
         pages.push(path);
     }
     out.line(format!("wrote {} pages to {}", pages.len(), dir.display()));

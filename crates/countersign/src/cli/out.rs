@@ -1,5 +1,8 @@
 //! Output to the terminal: text or JSON, with colours where supported. It never panics on a closed
 //! pipe.
+//!
+//! Text of agents, tickets and other programs ends here. Everything hidden is removed or escaped at
+//! this last step as well, so that one missed cleaning elsewhere cannot reach the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -14,21 +17,27 @@ use app::failure::{ExitKind, Failure};
 use app::settings::terminal::{LinkStyle, TerminalFeatures};
 
 /// Version of the JSON output format.
+/// Programs compare it. A field that is added leaves it as it is; one that changes its meaning
+/// raises it.
 pub const JSON_VERSION: u32 = 1;
 
 #[derive(Clone, Debug)]
 pub struct Out {
     pub json: bool,
+    /// Whether only results are printed.
+    pub is_quiet: bool,
     /// Features that may be used; only plain text if the output is not a terminal.
     pub terminal: TerminalFeatures,
 }
 
 impl Out {
     pub fn new(json: bool) -> Self {
+        // JSON never has colours, also not on a terminal: it is pasted into files.
         let is_terminal = !json && std::io::stdout().is_terminal();
         let terminal = TerminalFeatures::read();
         Self {
             json,
+            is_quiet: false,
             terminal: TerminalFeatures {
                 colours: is_terminal && terminal.colours,
                 moves: is_terminal && terminal.moves,
@@ -42,6 +51,12 @@ impl Out {
         }
     }
 
+    /// Returns the output with progress and notes switched off, if asked for.
+    #[must_use]
+    pub fn quiet(self, is_quiet: bool) -> Self {
+        Self { is_quiet, ..self }
+    }
+
     /// Returns the characters for lines and marks.
     pub fn glyphs(&self) -> Glyphs {
         Glyphs::for_terminal(self.terminal.unicode)
@@ -49,6 +64,7 @@ impl Out {
 
     /// Prints a line of text; nothing in JSON mode.
     pub fn line(&self, text: impl AsRef<str>) {
+        // In JSON mode the only output is the one object at the end.
         if !self.json {
             write_out(&format!("{}\n", self.sanitized(text.as_ref())));
         }
@@ -70,6 +86,7 @@ impl Out {
 
     /// Wraps text to the width of the terminal; other outputs get it in one line.
     pub fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
+        // A file or a pipe gets whole lines, so that `grep` finds a sentence.
         if self.terminal.moves {
             wrap_words(text, terminal_size().0, indent)
         } else {
@@ -85,6 +102,8 @@ impl Out {
     pub fn has_reader(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
         let stdout = std::io::stdout();
+        // The kernel reports a closed pipe here before the next write fails. `log --follow` would
+        // otherwise wait for an event to notice it.
         let mut ends = [PollFd::new(&stdout, PollFlags::OUT)];
         let at_once = rustix::event::Timespec {
             tv_sec: 0,
@@ -93,20 +112,22 @@ impl Out {
         let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         match poll(&mut ends, Some(&at_once)) {
             Ok(_) => !ends.iter().any(|end| end.revents().intersects(gone)),
+            // An error of `poll` says nothing about the reader.
             Err(_) => true,
         }
     }
 
     /// Prints progress to standard error, only if that is a terminal.
     pub fn progress(&self, text: impl AsRef<str>) {
-        if !self.json && std::io::stderr().is_terminal() {
+        // Progress in a log file would only be noise.
+        if !self.json && !self.is_quiet && std::io::stderr().is_terminal() {
             write_err(&format!("{}\n", self.sanitized(text.as_ref())));
         }
     }
 
     /// Prints a note to standard error.
     pub fn note(&self, text: impl AsRef<str>) {
-        if !self.json {
+        if !self.json && !self.is_quiet {
             write_err(&format!("note: {}\n", self.sanitized(text.as_ref())));
         }
     }
@@ -123,6 +144,7 @@ impl Out {
             answer.as_object_mut(),
         ) {
             (Value::Object(fields), Some(object)) => object.extend(fields),
+            // A list has no fields, and the answer has to be an object.
             (other, Some(object)) => {
                 object.insert("items".to_owned(), other);
             }
@@ -137,6 +159,7 @@ impl Out {
                 "version": JSON_VERSION,
                 "error": {"message": failure.message, "hints": failure.hints, "exit": failure.exit.code()},
             });
+            // Errors go to standard output in JSON mode: a program reads one stream.
             write_out(&format!("{}\n", escaped_json(&error)));
             return;
         }
@@ -166,6 +189,7 @@ impl Out {
 pub fn terminal_size() -> (usize, usize) {
     let window = rustix::termios::tcgetwinsize(std::io::stdout());
     match window {
+        // A pseudo terminal without a size reports 0 by 0.
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         Ok(_) | Err(_) => (80, 24),
     }
@@ -197,6 +221,7 @@ pub fn escaped_json(value: &Value) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if findings::is_hidden(c) {
+            // JSON escapes are UTF-16, so a character beyond it becomes a pair.
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
             }
@@ -220,6 +245,8 @@ fn sanitize(text: &str, colours: bool, links: LinkStyle) -> String {
     let (mut from, mut at) = (0, 0);
     while let Some(offset) = text[at..].find('\u{1b}') {
         let start = at + offset;
+        // Only our own two kinds of codes are kept. An agent can write them too, but they only
+        // colour and link.
         match own_code(&text[start..]) {
             Some(length) => {
                 out.push_str(&findings::strip_hidden(&text[from..start]));
@@ -238,6 +265,7 @@ fn sanitize(text: &str, colours: bool, links: LinkStyle) -> String {
 fn colour_code(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    // A longer list of numbers is no colour of ours.
     (codes.get(end..)?.starts_with('m') && end <= 16).then_some(end + 3)
 }
 
@@ -245,12 +273,14 @@ fn colour_code(text: &str) -> Option<usize> {
 fn link_code(text: &str) -> Option<usize> {
     let address = text.strip_prefix("\u{1b}]8;;")?;
     let end = address.find('\u{1b}')?;
+    // An address with a control character could end the link early and begin another sequence.
     let is_plain = address.get(..end)?.chars().all(|c| c.is_ascii_graphic());
     (is_plain && address.get(end..)?.starts_with("\u{1b}\\")).then_some(end + 7)
 }
 
 /// Prints clap's help and version as results, and everything else as a usage error.
 pub fn report_usage(error: &clap::Error, json: bool) -> ExitKind {
+    // `--help` and `--version` are results, and end with success.
     if !error.use_stderr() {
         // A closed pipe is not our failure.
         let _ = error.print();

@@ -3,6 +3,8 @@
 //!
 //! It uses only the sixteen colours that users configure themselves, and never a background, so
 //! that text is readable on light and dark terminals.
+//!
+//! Widths are counted in cells and not in characters, because Chinese letters and emoji take two.
 
 use flow::Stage;
 use flow::narrate::Mood;
@@ -68,6 +70,8 @@ impl Glyphs {
 
     /// Returns the filled and the empty part of a bar of `width` cells, `done` of `all` filled.
     pub fn bar(&self, done: usize, all: usize, width: usize) -> (String, String) {
+        // A division by zero for an empty list, and a count above the total, both stay inside the
+        // bar.
         let filled = (done * width).checked_div(all).unwrap_or(0).min(width);
         (self.full.repeat(filled), self.rest.repeat(width - filled))
     }
@@ -109,6 +113,7 @@ pub fn render_line(line: &Line<'_>, colours: bool) -> String {
         if !colours || codes.is_empty() {
             return span.content.to_string();
         }
+        // Each span resets by itself, so that a cut line leaves no colour behind.
         format!("\u{1b}[{codes}m{}\u{1b}[0m", span.content)
     });
     spans.collect()
@@ -129,6 +134,7 @@ fn ansi_codes(style: Style) -> String {
         Some(Color::Blue) => Some("34"),
         Some(Color::Magenta) => Some("35"),
         Some(Color::Cyan) => Some("36"),
+        // Other colours are not used; an unknown one is printed without.
         Some(_) | None => None,
     };
     let set = modifiers
@@ -148,6 +154,7 @@ pub fn hyperlink(
     let encoded = escape_path(&path.to_string_lossy());
     let address = match (links, line) {
         (LinkStyle::None, _) => return text.to_owned(),
+        // Editors differ in how they read a line number.
         (LinkStyle::Code, Some(line)) => format!("vscode://file{encoded}:{line}"),
         (LinkStyle::Fragment, Some(line)) => format!("file://{encoded}#{line}"),
         (LinkStyle::Code | LinkStyle::Fragment | LinkStyle::File, _) => format!("file://{encoded}"),
@@ -228,9 +235,11 @@ pub fn wrap_words(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text.to_owned();
     // Too narrow for the indent: return one line; the caller cuts it.
+    // The limit of 8 cells keeps the loop from cutting letter by letter.
     while Span::raw(rest.as_str()).width() > width && width > indent + 8 {
         let head = first_cells(&rest, width);
         let begins = head.len() - head.trim_start().len();
+        // A space in the indent is no place to break: the line would become empty.
         let at = head.rfind(' ').filter(|at| *at > begins);
         let (head, tail) = rest.split_at(at.unwrap_or(head.len()));
         let tail = format!("{}{}", " ".repeat(indent), tail.trim_start());

@@ -1,5 +1,8 @@
 //! Live lines of a run: a few for each active ticket, and a bar if the number of tickets is known.
 //! Pure: it takes updates and the time, and returns the lines to draw.
+//!
+//! Purity makes every frame testable, and lets `--progress live` redraw at any time without asking
+//! the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +38,7 @@ pub struct RunProgress {
     ended: BTreeSet<TicketId>,
     lanes: BTreeMap<TicketId, TicketLane>,
     /// Cost of each ticket, including idle ones.
+    /// A ticket that waits for a person has no lane, but its cost counts for the epic.
     spent: BTreeMap<TicketId, u64>,
     stopping: bool,
 }
@@ -98,6 +102,7 @@ impl RunProgress {
         } else {
             self.ended.remove(&ticket.id);
         }
+        // Waiting and ended tickets have nothing that moves.
         if !ticket.stage.is_active() {
             self.lanes.remove(&ticket.id);
             return;
@@ -108,6 +113,7 @@ impl RunProgress {
     }
 
     pub fn apply_activity(&mut self, activity: Activity) {
+        // Activity of a ticket that has just ended arrives late and is dropped.
         let Some(lane) = self.lanes.get_mut(&activity.ticket) else {
             return;
         };
@@ -143,6 +149,7 @@ impl RunProgress {
             let text = "stopping at the next safe point; Ctrl-C again stops at once";
             foot.push(Line::styled(text, mood_style(Mood::Urgent)));
         }
+        // The foot is never cut: it has the hint how to stop.
         let room = height.saturating_sub(foot.len()).max(1);
         if lines.len() > room {
             let more = lines.len() - room + 1;
@@ -187,6 +194,7 @@ fn update_lane(lane: Option<TicketLane>, ticket: &Ticket) -> TicketLane {
         .as_ref()
         .map(|lane| lane.checks.clone())
         .unwrap_or_default();
+    // A new build makes the results of the last commit meaningless.
     if matches!(
         ticket.stage,
         Stage::Queued | Stage::Building | Stage::Rework
@@ -222,6 +230,8 @@ fn mark(result: &CheckResult) -> (String, CheckMark) {
 
 fn spinner(now: Time, glyphs: &Glyphs) -> &'static str {
     let frames = glyphs.spinner;
+    // Eight frames per second, from the time and not from a counter, so that a late frame does not
+    // stutter.
     let at = usize::try_from(now.0.max(0) / 125).unwrap_or(0);
     frames.get(at % frames.len().max(1)).copied().unwrap_or("*")
 }
@@ -238,6 +248,7 @@ impl TicketLane {
 
     fn apply_check_activity(&mut self, activity: Activity) {
         let mark = match activity.sign {
+            // The exit code decides about the mark; the event with the final result follows.
             ActivityKind::Ended if activity.detail == ProcessExit::Code(0).to_string() => {
                 CheckMark::Good
             }
@@ -254,6 +265,7 @@ impl TicketLane {
 
     fn apply_run_activity(&mut self, activity: Activity) {
         let key = (activity.job, activity.name.clone());
+        // The run's cost moves into the ticket's sum with its report, so it is not counted twice.
         if activity.sign == ActivityKind::Ended {
             self.runs.remove(&key);
             return;
@@ -338,6 +350,7 @@ impl RunningAgent {
         let usage = activity.usage;
         self.usd_micros = usage.usd_micros.unwrap_or(self.usd_micros);
         let tokens = usage.tokens_in.unwrap_or(0) + usage.tokens_out.unwrap_or(0);
+        // An agent may report a sum or a step. The larger value is never behind.
         self.tokens = self.tokens.max(tokens);
         match activity.sign {
             ActivityKind::Began if activity.detail.is_empty() => {}

@@ -42,7 +42,7 @@ impl ProgressFormat {
     fn resolve(self, out: &Out) -> Option<Self> {
         let can_move = std::io::stdout().is_terminal() && out.terminal.moves;
         match self {
-            Self::Auto | Self::Live | Self::Plain if out.json => None,
+            Self::Auto | Self::Live | Self::Plain if out.json || out.is_quiet => None,
             Self::Auto if can_move => Some(Self::Live),
             Self::Auto => Some(Self::Plain),
             Self::Live if !can_move => Some(Self::Plain),

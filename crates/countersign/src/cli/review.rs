@@ -2,12 +2,17 @@
 
 mod show;
 
+use std::sync::Arc;
+
+use engine::activity::{Activity, ActivityKind};
+use engine::coordinator::{ProgressListener, ProgressUpdate};
 use engine::process::StopSignal;
 use findings::Severity;
 use flow::adhoc_review::AdhocOutcome;
 
 use super::Context;
-use super::out::print_raw;
+use super::out::{Out, print_raw};
+use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
 use app::operations::review::{
     self, JudgedChange, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget,
@@ -119,7 +124,8 @@ Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at
 Your work tree, index and branches are only read. The reviewer works in a read-only checkout of the exact change.";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
-    let app = context.open_app().await?;
+    let mut app = context.open_app().await?;
+    app.report_to(Some(Arc::new(PreparationListener(context.out.clone()))));
     let format = if context.out.json {
         Format::Json
     } else {
@@ -131,11 +137,11 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let listener = |progress: ReviewProgress<'_>| print_progress(context, &progress);
     let work = review::review(&app, &context.directory, &options, stop, listener);
     tokio::pin!(work);
+    let mut signals = StopRequests::listen()?;
     let result = loop {
         tokio::select! {
             done = &mut work => break done?,
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+            () = signals.received() => {
                 stopper.stop();
             }
         }
@@ -146,6 +152,20 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let exit = exit_kind(&result, report_only);
     print_raw(&show::render(&result, format, exit, &context.out));
     Ok(exit)
+}
+
+/// Shows what takes time before the first reviewer starts.
+#[derive(Debug)]
+struct PreparationListener(Out);
+
+impl ProgressListener for PreparationListener {
+    fn on_update(&self, _update: ProgressUpdate) {}
+
+    fn on_activity(&self, activity: Activity) {
+        if activity.role == "preparing" && activity.sign == ActivityKind::Began {
+            self.0.progress(format!("preparing {}…", activity.name));
+        }
+    }
 }
 
 fn review_options(args: Args) -> ReviewOptions {
@@ -171,9 +191,9 @@ fn review_options(args: Args) -> ReviewOptions {
 
 fn print_progress(context: &Context, progress: &ReviewProgress<'_>) {
     match progress {
-        ReviewProgress::Begins { seats } => context
+        ReviewProgress::Begins { reviewers } => context
             .out
-            .progress(format!("reviewing with {}", seats.join(", "))),
+            .progress(format!("reviewing with {}", reviewers.join(", "))),
         // A reviewer that did not run is not worth a line.
         ReviewProgress::JobDone(job) if job.usage.wall_ms == 0 => {}
         ReviewProgress::JobDone(job) => context.out.progress(format!(

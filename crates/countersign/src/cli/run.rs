@@ -1,23 +1,37 @@
 //! `countersign run`: runs a ticket or an epic in the current repository.
+//!
+//! The verb decides nothing about the ticket. It prepares the project, lets the worker loop run,
+//! and shows what came out.
 
 use std::sync::Arc;
 
 use engine::process::StopSignal;
 use engine::project::Project;
-use flow::narrate::{describe_approval, short_commit};
+use flow::narrate::{count_noun, describe_approval, short_commit};
 use flow::policy::Land;
-use flow::usage::format_dollars;
 use flow::{Stage, Ticket, TicketId};
 
 use super::out::Out;
 use super::progress_output::{ProgressFormat, ProgressReporter, TicketCount, start_reporting};
-use super::{Context, epic, escalation, prompt, ticket};
+use super::signals::StopRequests;
+use super::{Context, demo, epic, escalation, prompt, ticket};
 use app::failure::{ExitKind, Failure};
+use app::operations::agents::known_names;
 use app::operations::project::{ProjectOptions, load_project};
+use app::operations::ticket_ids;
 use app::operations::{App, config, escalations, forecasts, plans, retry_while_unavailable, run};
+use app::settings::config_problems::{PULL_REQUESTS_HINT, PULL_REQUESTS_LATER};
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
 use server::notify::{self, DeliveryTasks};
+
+fn builder_help() -> String {
+    format!(
+        "Agent that builds: {} (with a model: `claude@MODEL`), a name from `[agents]`, \
+         `command:PROGRAM ARGS…`, `acp:PROGRAM ARGS…` or `scripted:FILE`",
+        known_names().join(", ")
+    )
+}
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -26,10 +40,8 @@ pub struct Args {
     /// sentence.
     #[arg(value_name = "TICKET")]
     ticket: String,
-    /// Agent that builds: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor
-    /// (with a model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`,
-    /// `acp:PROGRAM ARGS…` or `scripted:FILE`.
-    #[arg(long, value_name = "AGENT")]
+    // The help lists the known agents, so it is made from the list of them.
+    #[arg(long, value_name = "AGENT", help = builder_help())]
     builder: Option<String>,
     /// Agent that reviews. Repeatable: one per reviewer.
     #[arg(long = "reviewer", value_name = "AGENT")]
@@ -66,8 +78,15 @@ enum Landing {
     Branch,
     /// Merge it into the base branch.
     Merge,
-    /// Queue it: merge it together with others after checking the combination.
+    /// Put it on the base branch as one commit.
+    Squash,
+    /// Replay its commits on the base branch.
+    Rebase,
+    /// Queue it: land it together with others after checking the combination.
     Queue,
+    /// Open a pull request. It is known only to be refused with a reason.
+    #[value(hide = true)]
+    Pr,
 }
 
 const EXAMPLES: &str = "\
@@ -89,17 +108,32 @@ A ticket file:
   - An empty name is refused.";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    // Refused before anything is loaded, with what to use instead.
+    if args
+        .land
+        .is_some_and(|landing| landing.to_policy().is_none())
+    {
+        return Err(Failure::usage(PULL_REQUESTS_LATER).hint(PULL_REQUESTS_HINT));
+    }
     let epic = epic::read_epic_file(context, &args.ticket)?;
     let options = project_options(&args, epic.as_ref());
+    // Before the app is opened: a dry run creates no data directory.
     if args.dry_run {
         return print_dry_run(&args.ticket, &options, epic.as_ref(), context).await;
     }
+    // JSON progress makes the whole output JSON.
     let context = &context.with_json(args.progress == ProgressFormat::Json);
     let app = context.open_app().await?;
     let (stopper, stop) = StopSignal::pair();
     let notifications = start_notifications(&app, context, &stop).await?;
+    // Old files are removed beside the work; a pass that the end of the run cuts off goes on at the
+    // next start.
+    let retention = tokio::spawn(app::operations::clean::apply_retention(app.clone()));
+    // Boxed, because this future holds the whole run.
     let result = Box::pin(run_ticket(args, options, epic, app, context)).await;
     stopper.stop();
+    retention.abort();
+    // After the result: the last event is most often the one that a person wants to be notified of.
     notifications.finish().await;
     result
 }
@@ -114,6 +148,7 @@ async fn start_notifications(
     let mut targets = Vec::new();
     for target in config::load_user_settings(&context.environment)?.notify {
         match target.resolve() {
+            // A missing key of a notification must not stop a ticket.
             Ok(target) => targets.push(target),
             Err(failure) => context.out.line(format!("note: {}", failure.message)),
         }
@@ -133,6 +168,7 @@ async fn run_ticket(
     } else {
         TicketCount::One
     };
+    // Before the project is loaded, because that takes seconds and has progress of its own.
     let mut progress = start_reporting(&mut app, args.progress, tickets, &context.out);
     let loaded = load_project(&app, &context.directory, &options).await?;
     for note in &loaded.remarks {
@@ -142,14 +178,17 @@ async fn run_ticket(
     if let Some(file) = epic {
         return epic::run(&app, &project, &file, args.jobs.into(), progress, context).await;
     }
+    let words = short_id(&args.ticket, context).await?;
+    // PostgreSQL may restart in the middle of a run.
     let started = retry_while_unavailable(&app, || {
-        run::find_or_add(&app, &project, &args.ticket, || {
-            ticket::parse_ticket_source(&context.directory, &args.ticket)
+        run::find_or_add(&app, &project, &words, || {
+            ticket::parse_ticket_source(&context.directory, &words)
         })
     })
     .await?;
     if started.resumed {
         context.out.line(format!("{} continues", started.id));
+        print_if_busy(&app, &started.id, context).await?;
     }
     retry_while_unavailable(&app, || {
         print_forecast(&app, &project, &started.id, context)
@@ -157,6 +196,7 @@ async fn run_ticket(
     .await?;
     let mut ticket = run_until_idle(&project, &started.id, &mut progress, &context.out).await?;
     let mut exit = retry_while_unavailable(&app, || print_result(&app, &ticket, context)).await?;
+    // On a terminal the person can decide at once; the loop ends when nothing is left to decide.
     while let Some(resolved) = prompt::ask_decision(&app, &ticket, context).await? {
         ticket = resolved;
         if ticket.stage.is_active() {
@@ -166,6 +206,34 @@ async fn run_ticket(
         exit = print_result(&app, &ticket, context).await?;
     }
     Ok(exit)
+}
+
+/// Shortest beginning of an id that `run` looks for; a shorter word is a request for a change.
+const SHORT_ID_MIN: usize = 4;
+
+/// Returns the ticket that the argument names in short, or the argument itself: a file or a
+/// sentence.
+async fn short_id(words: &str, context: &Context) -> Result<String, Failure> {
+    let is_word = !words.contains(char::is_whitespace) && words.len() >= SHORT_ID_MIN;
+    // A file of that name goes before a ticket of that name: people type names of files.
+    if words == ticket_ids::LAST || (is_word && !context.directory.join(words).exists()) {
+        return context.resolve_ticket(words).await;
+    }
+    Ok(words.to_owned())
+}
+
+/// Says who works on the ticket, if another process does. This one waits until it is free.
+async fn print_if_busy(app: &App, id: &TicketId, context: &Context) -> Result<(), Failure> {
+    let Some(busy) = run::find_busy(app, id).await? else {
+        return Ok(());
+    };
+    let who = busy.agent.unwrap_or_else(|| "a worker".to_owned());
+    let since: String = busy.since.to_iso().chars().take(19).collect();
+    context.out.line(format!(
+        "{id} is busy: {who} does its {} in the process {} since {since} UTC. This run waits for it; stop with Ctrl-C, and watch it with: countersign watch {id}",
+        busy.task, busy.worker
+    ));
+    Ok(())
 }
 
 /// Prints the forecast cost of the next round, if one starts.
@@ -191,12 +259,21 @@ fn project_options(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
         verifier: args.verifier.clone(),
         checks: args.checks.clone(),
         max_rounds: args.max_rounds,
-        land: args.land.map(|landing| match landing {
-            Landing::Branch => Land::Branch,
-            Landing::Merge => Land::Merge,
-            Landing::Queue => Land::Queue,
-        }),
+        land: args.land.and_then(Landing::to_policy),
         roles: None,
+    }
+}
+
+impl Landing {
+    fn to_policy(self) -> Option<Land> {
+        match self {
+            Self::Branch => Some(Land::Branch),
+            Self::Merge => Some(Land::Merge),
+            Self::Squash => Some(Land::Squash),
+            Self::Rebase => Some(Land::Rebase),
+            Self::Queue => Some(Land::Queue),
+            Self::Pr => None,
+        }
     }
 }
 
@@ -233,14 +310,15 @@ pub async fn run_until_idle(
     let (stopper, stop) = StopSignal::pair();
     let work = run::run_until_idle(project, id, stop);
     tokio::pin!(work);
-    let mut interrupts = 0;
+    // Listened to before the work starts, so that an early Ctrl-C is not lost.
+    let (mut interrupts, mut signals) = (0, StopRequests::listen()?);
     let result = loop {
         tokio::select! {
             done = &mut work => break done,
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::error(format!("could not listen for signals: {error}")))?;
+            () = signals.received() => {
                 interrupts += 1;
                 if interrupts > 1 {
+                    // The worker is dropped here. Its agents die with us, and the next run resumes.
                     break Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint(format!("continue with: countersign run {id}")));
                 }
                 stopper.stop();
@@ -271,6 +349,7 @@ pub async fn print_result(
     context: &Context,
 ) -> Result<ExitKind, Failure> {
     let out = &context.out;
+    // Read again: the run returns the ticket as its worker saw it, and others may have changed it.
     let stored = app.ticket(ticket.id.as_str()).await?;
     let ticket = &stored.ticket;
     let exit = exit_kind(ticket);
@@ -306,19 +385,42 @@ pub async fn print_result(
         let waiting = escalations::pending_escalation(app, &stored).await?;
         for line in escalation::explain(ticket, &waiting, &escalation.evidence)
             .into_iter()
+            // The beginning of the explanation repeats what is printed above.
             .skip_while(|line| line != "\ndecide")
         {
-            out.line(line);
+            out.line(pasteable(&line, app, context));
         }
     } else if let Some(next) = next_step(ticket, exit) {
-        out.line(format!("next: {next}"));
+        out.line(format!("next: {}", pasteable(&next, app, context)));
     }
     Ok(exit)
+}
+
+/// Returns a suggested command that works when pasted. The demo has a data directory of its own,
+/// which the command has to name.
+fn pasteable(line: &str, app: &App, context: &Context) -> String {
+    if app.environment.data_dir == context.environment.data_dir {
+        return line.to_owned();
+    }
+    let program = demo::program_name(&context.environment);
+    let command = format!(
+        "{program} --data-dir {} ",
+        app.environment.data_dir.display()
+    );
+    // Only a line that is a command by itself is changed, and no sentence that mentions one.
+    match line.find("countersign ") {
+        Some(at) if line[..at].trim().is_empty() => {
+            let rest = &line[at + "countersign ".len()..];
+            format!("{}{command}{rest}", &line[..at])
+        }
+        _ => line.to_owned(),
+    }
 }
 
 /// Suggests the next command.
 fn next_step(ticket: &Ticket, exit: ExitKind) -> Option<String> {
     let id = &ticket.id;
+    // A ticket that waits cannot be run; the one it waits for can.
     if let Some(first) = ticket.waits_for.first() {
         return Some(format!("countersign run {first}"));
     }
@@ -331,6 +433,7 @@ fn next_step(ticket: &Ticket, exit: ExitKind) -> Option<String> {
                 .submission
                 .as_ref()
                 .map(|submission| &submission.branch);
+            // The result is on its own branch, so merging it is what is left.
             Some(if own == Some(&landed.branch) {
                 format!("git merge {}", landed.branch)
             } else {
@@ -342,12 +445,12 @@ fn next_step(ticket: &Ticket, exit: ExitKind) -> Option<String> {
 }
 
 fn headline(ticket: &Ticket) -> String {
-    let spent = format_dollars(ticket.spent.ticket.usd_micros);
+    let spent = ticket.spent.ticket.describe_cost(&ticket.unpriced);
     match (&ticket.landed, describe_approval(ticket), &ticket.ended) {
         (Some(landed), Some(by), _) => format!(
-            "done on {}, {by}, after {} round(s), {spent}",
+            "done on {}, {by}, after {}, {spent}",
             landed.branch,
-            ticket.rounds.len()
+            count_noun(ticket.rounds.len(), "round")
         ),
         (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
         _ if !ticket.waits_for.is_empty() => {

@@ -1,4 +1,7 @@
 //! `countersign serve` and `countersign mcp`: start and stop the server, and MCP over stdio.
+//!
+//! The order of the start is the order of what can fail: files and addresses first, then the port,
+//! then the published address. Nobody is told an address that is not served.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,14 +78,18 @@ impl Args {
     /// Returns the accepted host names, including the listen address.
     fn host_names(&self) -> Vec<String> {
         let own = self.listen.ip();
+        // An unspecified address is no name that a client can use.
         let own = (!own.is_unspecified()).then(|| own.to_string());
         self.host.iter().cloned().chain(own).collect()
     }
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    // A broken certificate ends the start before anything is opened.
     let tls = args.tls(context)?;
     let app = context.open_app().await?;
+    tokio::spawn(app::operations::clean::apply_retention_daily(app.clone()));
+    // An open port without TLS would send tokens in clear text.
     service::require_safe_address(&app, args.listen, tls.is_some() || args.behind_tls).await?;
     // Installed first, so that an early stop signal still cleans everything up.
     let mut signals = ServeSignals::new()?;
@@ -90,6 +97,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let (stopper, stop) = StopSignal::pair();
     let tasks = ServerTasks::open(&args, &app, context, &stop).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
+    // Published when the port is open. A client that reads the file can connect at once.
     let mut published = service::publish(&app, address, fingerprint).await?;
     let watch = tokio::spawn({
         let (app, stop) = (app.clone(), stop.clone());
@@ -119,6 +127,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     system_jobs.await.log_err("stop the workers of this server");
     log.await.log_err("stop the log of events");
     tasks.finish().await;
+    // Last, so that local commands find the server until it is gone.
     service::unpublish(&app, published).await;
     Ok(ExitKind::Done)
 }
@@ -127,6 +136,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
 fn reload_certificate(tls: &Tls, force: bool, published: &mut PublishedServer) {
     let renewed = tls.reload(force).and_then(|is_new| {
         if is_new {
+            // Local clients pin the certificate, so the file has to name the new one.
             published.renew(tls.fingerprint())?;
             tracing::info!("reloaded the certificate");
         }
@@ -160,6 +170,8 @@ impl ServerTasks {
             tracing::warn!("{note}");
         }
         let targets = user_settings.notify.iter().map(NotifySection::resolve);
+        // A target that cannot be resolved ends the start of a server: nobody would notice it
+        // later.
         let targets: Vec<NotifyTarget> = targets.collect::<Result<_, _>>()?;
         let at = |path: PathBuf| context.directory.join(path);
         let logs = user_settings.spool.logs.map(PathBuf::from).map(at);
@@ -201,6 +213,7 @@ async fn log_events(app: App, mut stop: StopSignal) {
             .log_err("read the event log")
             .and_then(|batch| Some((batch.end?, batch.lines)));
         if let Some((end, lines)) = batch {
+            // Ordinary steps are in the event log; the operator's log has what decides.
             let notable = lines.iter().filter(|line| line.mood != Mood::Plain);
             notable.for_each(log_event);
             after = end;
@@ -305,6 +318,7 @@ fn server_address(environment: &Environment) -> Option<ServerAddress> {
     let ServerSettings {
         address, by_flag, ..
     } = environment.server.clone();
+    // `--server none` asks for the local store, even if a server runs.
     let running = || service::running_server(environment).filter(|_| !by_flag);
     address.or_else(running)
 }
@@ -315,6 +329,7 @@ async fn serve_stdio_locally(secret: &str, context: &Context) -> Result<ExitKind
     let mut identity = identity::authenticate(&app, secret)
         .await?
         .map_err(|error| Failure::new(ExitKind::Refused, error))?;
+    // The label lets `flow` tell this process from another with the same token.
     identity.session = session::new_session_id();
     mcp::serve_stdio(app, identity).await?;
     Ok(ExitKind::Done)

@@ -12,21 +12,39 @@ use app::failure::{ExitKind, Failure};
 use app::operations::questions::decisions::ListEscalations;
 use app::operations::questions::tickets::ListTickets;
 use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
-use app::operations::{PauseScope, TicketRow};
+use app::operations::silent_agents::SilentAgent;
+use app::operations::{Pause, PauseScope, TicketRow};
 
 /// Tickets listed per group; `ticket list` shows the rest.
 const SHOWN_MAX: u32 = 10;
 
-pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Tickets of all repositories, not only of this one.
+    #[arg(long)]
+    all: bool,
+}
+
+pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let repository = if args.all {
+        None
+    } else {
+        context.repository().await
+    };
+    let question = ShowStatus {
+        repository: repository.clone(),
+    };
     let StatusSummary {
         tally,
+        elsewhere,
         pauses,
         silent,
-    } = context.ask(ShowStatus {}).await?;
+    } = context.ask(question).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
     let query = ListEscalations {
         after: None,
         limit: Some(SHOWN_MAX),
+        repository: repository.clone(),
     };
     let waiting = context.ask(query).await?;
     let at_work: Vec<Stage> = tally
@@ -39,14 +57,16 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
     } else {
         let query = ListTickets {
             stage: ListTickets::join_stages(&at_work),
-            after: None,
             limit: Some(SHOWN_MAX),
+            repository: repository.clone(),
+            ..ListTickets::default()
         };
         context.ask(query).await?.items
     };
-    let costs = context.ask(ShowCosts {}).await?;
+    let costs = context.ask(ShowCosts { repository }).await?;
     context.out.print_json(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.as_str(), count)).collect::<std::collections::BTreeMap<_, _>>(),
+        "elsewhere": elsewhere,
         "waiting": waiting.items,
         "working": working,
         "pauses": pauses,
@@ -55,12 +75,21 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
     }));
     let out = &context.out;
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
-    if total == 0 {
+    if total == 0 && elsewhere > 0 {
+        out.line("no tickets in this repository yet; start one with `countersign run \"…\"`");
+    } else if total == 0 {
         let hint = "no tickets yet; try `countersign demo`, or `countersign run \"…\"`";
         out.line(hint);
     } else {
         out.line(count_by_stage(total, &tally, out));
         out.line(costs.describe());
+    }
+    if elsewhere > 0 {
+        let plural = if elsewhere == 1 { "" } else { "s" };
+        let text = format!(
+            "{elsewhere} more ticket{plural} in other repositories: countersign status --all"
+        );
+        out.line(text);
     }
     if !waiting.items.is_empty() {
         out.line(format!(
@@ -81,6 +110,12 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
     for line in columns(&rows) {
         out.line(line);
     }
+    print_silent(&silent, out);
+    print_pauses(&pauses, out);
+    Ok(ExitKind::Done)
+}
+
+fn print_silent(silent: &[SilentAgent], out: &Out) {
     if !silent.is_empty() {
         out.line(format!("\n{}", out.paint(Mood::Urgent, "silent agents")));
     }
@@ -88,6 +123,9 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
         let why = findings::one_line(&entry.why);
         out.line(format!("  {why} (since {})", entry.since.to_iso()));
     }
+}
+
+fn print_pauses(pauses: &[Pause], out: &Out) {
     if !pauses.is_empty() {
         out.line("\npaused");
     }
@@ -98,7 +136,6 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
         let (kind, name) = describe_scope(&pause.scope);
         out.line(format!("  {kind} {name}{until}  {}", pause.why));
     }
-    Ok(ExitKind::Done)
 }
 
 /// Formats the counts: `3 tickets: 1 building, 2 done`, each stage in its colour.

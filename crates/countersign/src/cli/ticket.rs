@@ -1,9 +1,12 @@
 //! `countersign ticket …`: adds, lists, shows and changes tickets.
 
+mod comment;
+
 use std::path::{Path, PathBuf};
 
 use flow::ledger::RoundFindings;
 use flow::narrate::{describe_approval, describe_reason, short_commit};
+use flow::rejection::{describe_rejection, describe_rework_reason};
 use flow::usage::format_dollars;
 use flow::{Stage, Ticket};
 
@@ -46,7 +49,7 @@ pub enum Verb {
         #[arg(required = true, value_name = "FILE|SENTENCE")]
         tickets: Vec<String>,
     },
-    /// List tickets, newest first.
+    /// List this repository's tickets, newest first.
     List {
         /// Only tickets in this stage. Repeatable.
         #[arg(long, value_parser = parse_stage)]
@@ -57,6 +60,9 @@ pub enum Verb {
         /// Maximum number of tickets.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
+        /// Tickets of all repositories, not only of this one.
+        #[arg(long)]
+        all: bool,
     },
     /// Show a ticket: its stage, rounds and findings.
     Show { ticket: String },
@@ -96,6 +102,13 @@ pub enum Verb {
         #[arg(long)]
         why: String,
     },
+    /// Report a defect of your own on a line of the ticket's change.
+    #[command(after_help = comment::COMMENT_HELP)]
+    Comment(comment::CommentArgs),
+    /// Add the findings of a report to the ticket: SARIF, rdjson, the JSON of a linter, or a
+    /// review text.
+    #[command(after_help = comment::IMPORT_HELP)]
+    ImportFindings(comment::ImportArgs),
     /// Cancel a ticket for good.
     Cancel {
         ticket: String,
@@ -103,6 +116,23 @@ pub enum Verb {
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
+}
+
+impl Verb {
+    /// Returns the ids of existing tickets.
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Show { ticket }
+            | Self::Diff { ticket, .. }
+            | Self::Resubmit { ticket }
+            | Self::Budget { ticket, .. }
+            | Self::Waive { ticket, .. }
+            | Self::Cancel { ticket, .. }
+            | Self::Comment(comment::CommentArgs { ticket, .. })
+            | Self::ImportFindings(comment::ImportArgs { ticket, .. }) => vec![ticket],
+            Self::New { .. } | Self::Add { .. } | Self::List { .. } => Vec::new(),
+        }
+    }
 }
 
 const NEW_HELP: &str = "\
@@ -146,21 +176,24 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             stage,
             after,
             limit,
-        } => list(stage, after, limit, context).await,
+            all,
+        } => {
+            let query = ListTickets {
+                stage: ListTickets::join_stages(&stage),
+                after,
+                limit: Some(limit),
+                repository: if all {
+                    None
+                } else {
+                    context.repository().await
+                },
+                ..ListTickets::default()
+            };
+            list(query, context).await
+        }
         Verb::Show { ticket } => show(&ticket, context).await,
         Verb::Diff { ticket, round } => super::diff::perform(&ticket, round, context).await,
-        Verb::Resubmit { ticket } => {
-            let app = context.open_app().await?;
-            let resubmitted = run::resubmit(&app, &context.directory, &ticket).await?;
-            context.out.line(format!(
-                "{ticket} is {}\nnext: countersign run {ticket}",
-                resubmitted.stage
-            ));
-            context
-                .out
-                .print_json(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
-            Ok(ExitKind::Done)
-        }
+        Verb::Resubmit { ticket } => resubmit(&ticket, context).await,
         Verb::Budget {
             ticket,
             scope,
@@ -209,6 +242,8 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             );
             Ok(ExitKind::Done)
         }
+        Verb::Comment(args) => comment::comment(args, context).await,
+        Verb::ImportFindings(args) => comment::import(args, context).await,
         Verb::Cancel { ticket, why } => {
             let request = CancelTicket {
                 ticket: ticket.clone(),
@@ -222,6 +257,19 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             Ok(ExitKind::Done)
         }
     }
+}
+
+async fn resubmit(ticket: &str, context: &Context) -> Result<ExitKind, Failure> {
+    let app = context.open_app().await?;
+    let resubmitted = run::resubmit(&app, &context.directory, ticket).await?;
+    context.out.line(format!(
+        "{ticket} is {}\nnext: countersign run {ticket}",
+        resubmitted.stage
+    ));
+    context
+        .out
+        .print_json(&serde_json::json!({"id": ticket, "stage": resubmitted.stage}));
+    Ok(ExitKind::Done)
 }
 
 /// Parses the argument of `run` and `ticket add`. An existing path is a file, a missing path is an
@@ -286,25 +334,19 @@ pub fn show_request(ticket: &str) -> ShowTicket {
     ShowTicket { ticket }
 }
 
-async fn list(
-    stages: Vec<Stage>,
-    after: Option<i64>,
-    limit: u32,
-    context: &Context,
-) -> Result<ExitKind, Failure> {
-    let query = ListTickets {
-        stage: ListTickets::join_stages(&stages),
-        after,
-        limit: Some(limit),
-    };
+async fn list(query: ListTickets, context: &Context) -> Result<ExitKind, Failure> {
+    let is_filtered = query.repository.is_some();
     let rows = context.ask(query).await?;
     context
         .out
         .print_json(&serde_json::json!({"tickets": rows.items, "next": rows.next}));
     if rows.items.is_empty() {
-        context
-            .out
-            .line("no tickets; run `countersign run \"…\"` to create one");
+        let text = if is_filtered {
+            "no tickets in this repository; run `countersign run \"…\"` to create one, or list all with --all"
+        } else {
+            "no tickets; run `countersign run \"…\"` to create one"
+        };
+        context.out.line(text);
     }
     let table: Vec<Vec<String>> = rows
         .items
@@ -323,9 +365,10 @@ async fn list(
         context.out.line(line);
     }
     if let Some(next) = rows.next {
-        context
-            .out
-            .line(format!("\nmore: countersign ticket list --after {next}"));
+        let all = if is_filtered { "" } else { " --all" };
+        context.out.line(format!(
+            "\nmore: countersign ticket list{all} --after {next}"
+        ));
     }
     Ok(ExitKind::Done)
 }
@@ -375,6 +418,10 @@ pub fn describe(stored: &Stored) -> Vec<String> {
         format!(", waits {waits}")
     };
     lines.push(format!("  {}{waits}", ticket.stage));
+    if let (Stage::Rework, Some(reason)) = (ticket.stage, &ticket.rework_reason) {
+        let why = describe_rework_reason(ticket, reason);
+        lines.push(format!("  sent back to the builder: {why}"));
+    }
     if let Some(submission) = &ticket.submission {
         lines.push(format!(
             "  commit {} on {} ({} files)",
@@ -403,7 +450,7 @@ pub fn describe(stored: &Stored) -> Vec<String> {
     let spent = ticket.spent.ticket;
     lines.push(format!(
         "  spent {}, {} tokens, {} s",
-        format_dollars(spent.usd_micros),
+        spent.describe_cost(&ticket.unpriced),
         spent.tokens,
         spent.wall_ms / 1000
     ));
@@ -462,18 +509,16 @@ pub fn rounds(ticket: &Ticket) -> Vec<String> {
             } else {
                 "changes requested"
             };
-            let failed_gates: Vec<String> = round
-                .verdict
-                .gates
-                .iter()
-                .filter(|gate| !gate.passed)
-                .map(|gate| format!("{} ({})", gate.name, gate.why))
-                .collect();
+            let why = if round.verdict.approved {
+                String::new()
+            } else {
+                describe_rejection(ticket, round)
+            };
             vec![
                 format!("  round {}", round.number),
                 short_commit(&round.commit).to_owned(),
                 verdict.to_owned(),
-                failed_gates.join("; "),
+                why,
             ]
         })
         .collect();

@@ -39,7 +39,7 @@ pub enum Verb {
 }
 
 /// Parses a duration such as `8h` into seconds.
-fn parse_duration(word: &str) -> Result<u64, String> {
+pub fn parse_duration(word: &str) -> Result<u64, String> {
     let bad = || format!("{word:?} is not a duration; use 90s, 30m, 8h or 7d");
     let unit = word.chars().last().ok_or_else(bad)?;
     let secs = match unit {

@@ -1,4 +1,7 @@
 //! `countersign watch`: the live view of tickets, or one frame of it.
+//!
+//! Keys, events and loaded data enter one pure model, and its requests are answered outside of it.
+//! So a slow store never blocks a key.
 
 mod draw;
 mod load;
@@ -39,11 +42,20 @@ pub struct Args {
     /// Print one frame and exit.
     #[arg(long)]
     once: bool,
+    /// Tickets of all repositories, not only of this one.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Args {
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        self.ticket.iter_mut().collect()
+    }
 }
 
 const KEYS: &str = "\
 Examples:
-  countersign watch             all tickets; q quits, ? shows the keys
+  countersign watch             this repository's tickets; q quits, ? shows the keys
   countersign watch T-7         one ticket: its rounds, findings, diff and log
   countersign watch --once      one frame, for scripts
 
@@ -52,8 +64,15 @@ n next finding · [ ] another round · ? all keys · q back or quit";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;
+    let repository = if args.all {
+        None
+    } else {
+        context.repository().await
+    };
+    let repository = repository.as_deref();
+    // Before the terminal is asked: JSON needs none.
     if context.out.json {
-        return print_json(&app, context).await;
+        return print_json(&app, repository, context).await;
     }
     let mut view = View {
         person: app.environment.person.clone(),
@@ -62,6 +81,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     };
     let mut requests = view.refresh();
     if let Some(id) = &args.ticket {
+        // The id is looked up here, so that a typo ends with a message and not with an empty
+        // screen.
         requests.extend(view.open(app.ticket(id).await.map(|stored| stored.ticket.id)?));
     }
     let theme = Theme {
@@ -69,21 +90,27 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         colours: context.out.terminal.colours,
     };
     if args.once {
-        return print_frame(&app, view, requests, &theme, context).await;
+        return print_frame((&app, repository), view, requests, &theme, context).await;
     }
+    // Both ends are needed: the screen for drawing, the input for keys.
     if !context.out.terminal.moves || !std::io::stdin().is_terminal() {
         return Err(Failure::usage("watch needs a terminal")
             .hint("one frame: countersign watch --once")
             .hint("new events as they happen: countersign log --follow"));
     }
-    run_live(&app, view, requests, &theme).await?;
+    run_live((&app, repository), view, requests, &theme).await?;
     Ok(ExitKind::Done)
 }
 
 /// Prints the data of a frame as JSON.
-async fn print_json(app: &App, context: &Context) -> Result<ExitKind, Failure> {
-    let overview_data = overview::load_overview(app).await?;
-    let page = overview::load_page(app, TicketGroup::All, None, model::list::PAGE).await?;
+async fn print_json(
+    app: &App,
+    repository: Option<&str>,
+    context: &Context,
+) -> Result<ExitKind, Failure> {
+    let overview_data = overview::load_overview(app, repository).await?;
+    let first = (repository, None);
+    let page = overview::load_page(app, TicketGroup::All, first, model::list::PAGE).await?;
     let json = serde_json::json!({
         "overview": overview_data, "tickets": page.items, "next": page.next,
     });
@@ -93,7 +120,7 @@ async fn print_json(app: &App, context: &Context) -> Result<ExitKind, Failure> {
 
 /// Loads all requested data, draws one frame and prints it.
 async fn print_frame(
-    app: &App,
+    (app, repository): (&App, Option<&str>),
     mut view: View,
     mut requests: Vec<ViewRequest>,
     theme: &Theme,
@@ -103,7 +130,7 @@ async fn print_frame(
     for _ in 0..3 {
         let mut more = Vec::new();
         for request in requests {
-            more.extend(view.handle(load::load(app, request).await?));
+            more.extend(view.handle(load::load(app, repository, request).await?));
         }
         requests = more;
     }
@@ -148,7 +175,7 @@ fn buffer_lines(buffer: &ratatui::buffer::Buffer) -> Vec<Line<'static>> {
 }
 
 async fn run_live(
-    app: &App,
+    (app, repository): (&App, Option<&str>),
     mut view: View,
     mut requests: Vec<ViewRequest>,
     theme: &Theme,
@@ -161,6 +188,7 @@ async fn run_live(
     let mut changes = watch_for_changes(app.clone());
     let mut fetching = JoinSet::new();
     loop {
+        // Collected, so that the set does not grow.
         while fetching.try_join_next().is_some() {}
         for request in requests.drain(..) {
             if request == ViewRequest::Quit {
@@ -168,9 +196,16 @@ async fn run_live(
             }
             // Do not pile up requests on a store that does not answer.
             if fetching.len() < FETCHING_MAX {
-                fetching.spawn(load::load_and_send(app.clone(), request, sender.clone()));
+                let scope = repository.map(str::to_owned);
+                fetching.spawn(load::load_and_send(
+                    app.clone(),
+                    scope,
+                    request,
+                    sender.clone(),
+                ));
             }
         }
+        // Drawn before the wait, so that the answer to a key is on the screen at once.
         screen.draw(&mut view, theme)?;
         requests = tokio::select! {
             Some(event) = events.recv() => view.handle(event),
@@ -184,6 +219,7 @@ async fn run_live(
 /// Sends a wake-up after each event, and also at an interval, because leases are renewed without
 /// an event.
 fn watch_for_changes(app: App) -> mpsc::Receiver<()> {
+    // One wake-up is enough, however many events happened.
     let (sender, changes) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut latest = overview::latest_cursor(&app).await.unwrap_or_default();

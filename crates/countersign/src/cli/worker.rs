@@ -1,4 +1,7 @@
 //! `countersign worker`: runs jobs from the queues until it is stopped.
+//!
+//! The first stop drains and the second one gives jobs back. A drained worker wastes nothing that
+//! was paid.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +15,7 @@ use super::Context;
 use super::serve::ServeSignals;
 use app::failure::{ExitKind, Failure};
 use app::operations::project::ProjectOptions;
-use app::operations::{service, workers};
+use app::operations::{clean, service, workers};
 use app::settings::machine_name;
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +70,7 @@ fn parse_remote(text: &str) -> Result<(String, Remote), String> {
 fn parse_provider_limit(text: &str) -> Result<(String, usize), String> {
     let invalid = || format!("{text:?} is not PROVIDER=N with N from 0 to 1000");
     let (provider, max) = text.split_once('=').ok_or_else(invalid)?;
+    // 0 is allowed: it keeps a provider off this machine.
     let max = max.parse().ok().filter(|max| *max <= 1000);
     match max {
         Some(max) if !provider.is_empty() => Ok((provider.to_owned(), max)),
@@ -91,11 +95,14 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let ended = loop {
         tokio::select! {
             ended = &mut work => break ended,
+            // A revoked token cannot report anything any more, so running jobs are stopped and not
+            // drained.
             watched = &mut watch, if access.is_ok() => {
                 access = watched.map_err(Failure::error).and_then(|watched| watched);
                 drainer.stop();
                 halter.stop();
             }
+            // The loop must stay free of printing, so complaints come over a channel.
             Some(warning) = warnings.recv() => tracing::warn!("{warning}"),
             () = signals.wait() => {
                 stop_requests += 1;
@@ -115,6 +122,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     {
         tracing::warn!("{failure}");
     }
+    // A denied access is the cause, and what the workers say about it only follows.
     access.and(ended).map(|()| ExitKind::Done)
 }
 
@@ -124,15 +132,19 @@ async fn run_housekeeping(
     workplace: workers::WorkerContext,
     stop: StopSignal,
 ) -> Result<(), Failure> {
+    // Only a process with the store can maintain it.
     let Some(app) = workplace.app else {
         return workers::watch_access(&workplace.loader, stop).await;
     };
+    let retention = tokio::spawn(clean::apply_retention_daily(app.clone()));
     service::run_maintenance(&app, stop).await;
+    retention.abort();
     Ok(())
 }
 
 fn worker_options(args: Args) -> Result<workers::WorkerOptions, Failure> {
     let queues = workers::WorkerQueues::parse(&args.queues)?;
+    // One queue names its worker: `engineer-1` is what agents and task files expect.
     let own = match queues.names().as_slice() {
         [only] => (*only).to_owned(),
         _ => machine_name(),

@@ -15,5 +15,6 @@ mod convert;
 mod hook;
 mod init;
 mod new_ticket;
+mod short_ids;
 mod terminals;
 mod verbs;

@@ -1,11 +1,12 @@
 //! What is written for people stays true: schemas, reference, and every command of the documents.
-//! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes what is generated anew.
+//! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes the generated parts again.
 
 mod console;
 mod gates;
 mod json;
 mod reference;
 mod schema;
+mod tables;
 
 use std::path::{Path, PathBuf};
 

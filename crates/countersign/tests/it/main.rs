@@ -13,5 +13,4 @@ mod sandbox;
 mod server;
 mod story;
 mod support;
-mod tidy;
 mod workers;

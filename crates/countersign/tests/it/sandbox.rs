@@ -1,5 +1,5 @@
 //! The attack suite: well over a hundred ways out of a reviewer's sandbox, tried through the real
-//! binary on every rung that this machine has, as root and as an ordinary user. None succeeds, and
+//! binary on every level that this machine has, as root and as an ordinary user. None succeeds, and
 //! honest work does.
 #![expect(
     clippy::disallowed_methods,
@@ -39,13 +39,13 @@ fn combinations() -> Vec<(SandboxLevel, Who, SandboxNetwork)> {
     all
 }
 
-fn name(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> String {
+fn name(level: SandboxLevel, who: Who, network: &SandboxNetwork) -> String {
     let network = match network {
         SandboxNetwork::On => "",
         SandboxNetwork::Off => ", network off",
         SandboxNetwork::Proxy(_) => ", network held to hosts",
     };
-    format!("{rung} as {who}{network}")
+    format!("{level} as {who}{network}")
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn no_attack_succeeds_on_any_rung() {
     let mut table: Vec<(String, usize, usize)> = Vec::new();
     let mut columns = Vec::new();
     let mut broken = Vec::new();
-    for (rung, who, network) in combinations() {
-        let column = name(rung, who, &network);
-        let ground = Ground::new(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let column = name(level, who, &network);
+        let ground = Ground::new(level, who, &network);
         let attacks = ground.attack();
         assert!(
             attacks.tried.len() >= ATTEMPTS_MIN,
@@ -120,30 +120,30 @@ fn unconfined_the_attacks_do_succeed() {
 
 #[test]
 fn honest_work_succeeds_on_every_rung() {
-    for (rung, who, network) in combinations() {
-        let ground = Ground::new(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let ground = Ground::new(level, who, &network);
         let (code, said) = ground.honest_work();
-        assert_eq!(code, Some(0), "{}\n{said}", name(rung, who, &network));
+        assert_eq!(code, Some(0), "{}\n{said}", name(level, who, &network));
         assert_eq!(ground.damage(), Vec::<String>::new());
     }
 }
 
 #[test]
 fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
-    for (rung, who, network) in combinations() {
-        let ground = Ground::with_little_disk(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let ground = Ground::with_little_disk(level, who, &network);
         let (code, said) = ground.fill_the_disk();
-        assert_eq!(code, Some(125), "{}\n{said}", name(rung, who, &network));
+        assert_eq!(code, Some(125), "{}\n{said}", name(level, who, &network));
         assert!(said.contains("left on the disk"), "{said}");
     }
 }
 
 #[test]
 fn a_run_that_takes_too_much_memory_is_ended() {
-    for (rung, who, network) in combinations() {
-        let mut ground = Ground::new(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let mut ground = Ground::new(level, who, &network);
         let (code, said) = ground.take_all_memory();
-        let column = name(rung, who, &network);
+        let column = name(level, who, &network);
         assert_eq!(code, Some(125), "{column}\n{said}");
         assert!(said.contains("MiB of memory"), "{column}\n{said}");
         assert_eq!(ground.left_running(), 0, "{column}");
@@ -152,10 +152,10 @@ fn a_run_that_takes_too_much_memory_is_ended() {
 
 #[test]
 fn a_run_that_forks_without_end_is_bounded() {
-    for (rung, who, network) in combinations() {
-        let ground = Ground::new(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let ground = Ground::new(level, who, &network);
         let (most, said) = ground.fork_without_end();
-        let column = name(rung, who, &network);
+        let column = name(level, who, &network);
         assert!(most <= ground.processes * 2, "{column}: {most}\n{said}");
         assert_eq!(ground.left_running(), 0, "{column}");
     }
@@ -180,17 +180,21 @@ echo up; sleep 613";
 
 #[tokio::test]
 async fn nothing_survives_a_stop_on_any_rung() {
-    for (rung, who, network) in combinations() {
+    for (level, who, network) in combinations() {
         if who == Who::Nobody {
             // The host that ends what is left runs as ourselves.
             continue;
         }
-        let ground = Ground::new(rung, who, &network);
+        let ground = Ground::new(level, who, &network);
         let ended = ground.stopped(CLINGERS).await;
-        let column = name(rung, who, &network);
+        let column = name(level, who, &network);
         assert_eq!(ended.exit, ProcessExit::Cancelled, "{column}");
         assert_eq!((ended.survivors, ground.left_running()), (0, 0), "{column}");
-        assert_eq!(ended.proof.map(|proof| proof.rung), Some(rung), "{column}");
+        assert_eq!(
+            ended.proof.map(|proof| proof.level),
+            Some(level),
+            "{column}"
+        );
     }
 }
 

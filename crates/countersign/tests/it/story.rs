@@ -4,6 +4,7 @@ mod agents;
 mod base;
 mod briefs;
 mod builders;
+mod clean;
 mod commands;
 mod converge;
 mod crews;

@@ -1,7 +1,6 @@
 //! A repository, a store, and tickets that real events bring to approval, so that only the landing
 //! remains.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::sync::Arc;
@@ -19,8 +18,10 @@ use engine::worker::name::process_name;
 use findings::Review;
 use flow::brief::ProjectRules;
 use flow::event::Lease;
+use flow::landing::{LandingConfig, LandingStyle};
 use flow::policy::{Land, Limits, SandboxMode};
-use flow::ticket::{ReworkReason, Spec, Submission, TicketContext};
+use flow::prices::PriceTable;
+use flow::ticket::{ReworkReason, Spec, TicketContext};
 use flow::{Actor, EventKind, Policy, Role, Stage, Ticket, TicketId, Usage};
 use store::{ClaimRequest, ClaimTarget};
 use tempfile::TempDir;
@@ -38,7 +39,7 @@ pub enum Kind {
 pub struct Ground {
     pub shop: Arc<Project>,
     coordinator: LocalCoordinator,
-    repository: PathBuf,
+    pub repository: PathBuf,
     home: TempDir,
 }
 
@@ -48,6 +49,11 @@ impl Ground {
     /// Creates the repository and the store. `check` runs on every combination in addition to our
     /// own check, which detects red pairs.
     pub async fn new(batch_max: u32, check: &str) -> Self {
+        Self::with_style(batch_max, check, LandingStyle::Merge).await
+    }
+
+    /// Does the same for a queue that lands in this style.
+    pub async fn with_style(batch_max: u32, check: &str, style: LandingStyle) -> Self {
         let home = TempDir::new().unwrap();
         let repository = home.path().join("repository");
         std::fs::create_dir(&repository).unwrap();
@@ -70,7 +76,13 @@ impl Ground {
             listener: None,
             refusals: Arc::default(),
         };
-        let project = workshop(data_dir, &repository, &coordinator, (batch_max, check)).await;
+        let project = workshop(
+            data_dir,
+            &repository,
+            &coordinator,
+            (batch_max, check, style),
+        )
+        .await;
         Self {
             shop: Arc::new(project),
             coordinator,
@@ -106,7 +118,10 @@ impl Ground {
             let branch = format!("countersign/{id}");
             let old = git(&self.repository, &["rev-parse", &branch]);
             let tip = git(&self.repository, &["rev-parse", "main"]);
-            let red = matches!(ticket.setback, Some(ReworkReason::RedCombination { .. }));
+            let red = matches!(
+                ticket.rework_reason,
+                Some(ReworkReason::RedCombination { .. })
+            );
             let commit = self.commit(&branch, &old, |tree| {
                 git(tree, &["merge", "-q", "-X", "ours", "--no-edit", &tip]);
                 let names = git(tree, &["ls-files", "red-b-*"]);
@@ -197,19 +212,11 @@ impl Ground {
 
     /// Reports the submission, checks and review, each under its lease.
     async fn build(&self, id: &TicketId, branch: &str, commit: &str, base: &str) {
-        let tree = |of: &str| git(&self.repository, &["rev-parse", &format!("{of}^{{tree}}")]);
-        let submission = Submission {
-            commit: commit.to_owned(),
-            tree: tree(commit),
-            branch: branch.to_owned(),
-            base: base.to_owned(),
-            base_tree: tree(base),
-            diff_id: commit.to_owned(),
-            signed_as: Vec::new(),
-            authors: BTreeSet::new(),
-            files: vec!["a".to_owned()],
-            ..Submission::default()
-        };
+        let ticket = self.ticket(id).await;
+        let (git, config) = (&self.shop.git, &self.shop.config);
+        let described = engine::jobs::describe_submission(git, config, &ticket, branch, "builder");
+        let submission = described.await.unwrap();
+        assert_eq!((&*submission.commit, &*submission.base), (commit, base));
         let usage = Usage::default();
         let (builder, reviewer) = (
             Actor::new("builder", Role::Builder),
@@ -235,7 +242,7 @@ impl Ground {
             lease,
             commit: commit.to_owned(),
             review: Box::new(approves()),
-            isolation: String::new(),
+            sandbox: String::new(),
             usage,
         };
         self.step(id, "review", reviewer, reviewed).await;
@@ -289,7 +296,7 @@ async fn workshop(
     data_dir: PathBuf,
     repository: &Path,
     coordinator: &LocalCoordinator,
-    (batch_max, check): (u32, &str),
+    (batch_max, check, queue_style): (u32, &str, LandingStyle),
 ) -> Project {
     let path = std::ffi::OsString::from("/usr/local/bin:/usr/bin:/bin");
     let tool = GitProgram {
@@ -303,6 +310,10 @@ async fn workshop(
         family: None,
         model: None,
         adapter: Arc::new(CommandAgent::parse("true").unwrap()),
+    };
+    let landing = LandingConfig {
+        queue_style,
+        ..LandingConfig::default()
     };
     let policy = Policy {
         land: Land::Queue,
@@ -331,8 +342,12 @@ async fn workshop(
             others: Vec::new(),
         },
         config: ProjectConfig {
+            keep_working_files: false,
             base_branch: "main".to_owned(),
             policy,
+            landing,
+            prices: PriceTable::default(),
+            person: None,
             rules: ProjectRules::default(),
             checks: vec![Check {
                 name: "test".to_owned(),

@@ -2,6 +2,9 @@
 
 use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, to_environment};
 use super::contract::{brief_file, diff_file};
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::event::usd_to_micros;
 use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class};
 
@@ -40,8 +43,29 @@ pub(super) const CLI: AgentCli = AgentCli {
         "openrouter.ai",
         "api.deepseek.com",
     ],
+    proxy: ProxySupport::HttpLibrary,
+    tool_files: &[".aider*", "conventions.md", ".env*"],
+    errors: ErrorTexts {
+        log_in_first: &["api_key client option must be set"],
+        out_of_quota: &["ratelimit"],
+    },
+    mcp: McpSupport::NotConnected {
+        why: "it has no MCP",
+    },
+    summary: InvocationSummary {
+        builder: "`aider --message-file FILE --yes-always --no-stream --no-pretty …`",
+        judge: "the same with `--chat-mode ask --dry-run --no-auto-commits --no-git --read change.diff`",
+        without_sandbox: "as in the sandbox: a builder edits, and no role runs commands",
+    },
+    reports: UsageReports {
+        price: "if it knows the model",
+        tokens: "rounded to hundreds",
+        turns: "no",
+        refusals: "no",
+    },
+    known_limits: "no line format: the answer is read as text",
     action_required_exit: None,
-    resumes: false,
+    session: SessionSupport::None,
     sums_over_session: false,
     invocation,
     events,

@@ -6,6 +6,9 @@ use serde_json::json;
 use super::cli::{
     AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
 };
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::{AgentAssignment, AgentRole, Invocation, mcp, schema, stream_json};
 
 pub(super) const CLI: AgentCli = AgentCli {
@@ -44,8 +47,40 @@ pub(super) const CLI: AgentCli = AgentCli {
         "console.anthropic.com",
         "platform.claude.com",
     ],
+    proxy: ProxySupport::Documented,
+    tool_files: &[
+        "claude.md",
+        "claude.local.md",
+        ".claude*",
+        ".mcp.json",
+        ".worktreeinclude",
+    ],
+    errors: ErrorTexts {
+        log_in_first: &[
+            "please run /login",
+            "invalid x-api-key",
+            "credit balance is too low",
+        ],
+        out_of_quota: &["hit your limit"],
+    },
+    mcp: McpSupport::Connected {
+        how: "`--mcp-config FILE`, `--allowedTools mcp__countersign__*`",
+        other_servers: "none (`--strict-mcp-config`)",
+    },
+    summary: InvocationSummary {
+        builder: "`claude -p --output-format stream-json --verbose --setting-sources \"\" --strict-mcp-config --permission-mode acceptEdits --json-schema … --allowedTools Bash`; later rounds `--resume`",
+        judge: "`--permission-mode dontAsk --tools Read,Grep,Glob,Bash --json-schema …`; a verifier also `--no-session-persistence`",
+        without_sandbox: "a builder edits, and runs git and nothing else (add `args = [\"--allowedTools\", \"Bash(cargo test:*)\"]`); a judge reads, without a shell",
+    },
+    reports: UsageReports {
+        price: "yes, per run",
+        tokens: "yes",
+        turns: "yes",
+        refusals: "yes",
+    },
+    known_limits: "before 2.1.3 the price covers the whole session",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: false,
     invocation,
     events: stream_json::events,

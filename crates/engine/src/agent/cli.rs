@@ -8,6 +8,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::configured::hosts_in_environment;
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class};
 use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
@@ -15,7 +18,8 @@ use crate::sandbox::{Destination, hosts};
 /// Prompt for CLIs that take it only as an argument. It points to the brief, because every user of
 /// the machine can read arguments.
 pub(super) const READ_THE_BRIEF: &str = "Your task is in the file named in the environment variable COUNTERSIGN_BRIEF_FILE. Read it and do what it says.";
-/// Facts about one CLI.
+
+/// Facts about one CLI. Each adapter declares all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentCli {
     /// Name on our command line.
@@ -35,10 +39,22 @@ pub struct AgentCli {
     pub variables: &'static [&'static str],
     /// Hosts of its providers and of its login.
     pub hosts: &'static [&'static str],
+    pub proxy: ProxySupport,
+    /// Names of files in a repository that it reads by itself: settings, instructions, ignore files.
+    /// A name, or the beginning of one (`x*`), in lower case. Without them a change could configure
+    /// its reviewer.
+    pub tool_files: &'static [&'static str],
+    pub errors: ErrorTexts,
     /// Exit code that means a missing login.
     pub action_required_exit: Option<i32>,
-    pub resumes: bool,
+    pub session: SessionSupport,
+    /// Whether its token counts are sums over the session. The earlier part is then subtracted.
     pub sums_over_session: bool,
+    pub mcp: McpSupport,
+    pub summary: InvocationSummary,
+    pub reports: UsageReports,
+    /// Known limits, for the table in `docs/agents.md`; empty if there are none.
+    pub known_limits: &'static str,
     pub invocation: fn(&CliAgent, &AgentAssignment) -> Invocation,
     /// Parses its usage file, if its output does not contain the usage.
     pub parse_usage_file: Option<fn(&str) -> Option<AgentEvent>>,
@@ -178,7 +194,7 @@ impl Adapter for CliAgent {
     }
 
     fn can_resume(&self) -> bool {
-        self.cli.resumes
+        self.cli.session != SessionSupport::None
     }
 
     fn reports_session_totals(&self) -> bool {

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed};
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::mcp::{McpEndpoint, SERVER, TOKEN};
 use super::stream_json::{number, object, text, tool_event};
 use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, error_class, schema};
@@ -36,8 +39,30 @@ pub(super) const CLI: AgentCli = AgentCli {
     parse_usage_file: None,
     leftover_names: &[],
     hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
+    proxy: ProxySupport::HttpLibrary,
+    tool_files: &["agents.md", "agents.override.md", ".codex*", ".agents"],
+    errors: ErrorTexts {
+        log_in_first: &["codex login"],
+        out_of_quota: &["hit your usage limit"],
+    },
+    mcp: McpSupport::Connected {
+        how: "`-c mcp_servers.countersign={url, bearer_token_env_var, default_tools_approval_mode}`",
+        other_servers: "builder: those in the project's `.codex/config.toml`; judge: none",
+    },
+    summary: InvocationSummary {
+        builder: "`codex exec --json --skip-git-repo-check -s danger-full-access -C DIR --output-schema … --output-last-message … -`; later rounds `resume THREAD`",
+        judge: "the same with `--ignore-user-config --ignore-rules`; a verifier also `--ephemeral`",
+        without_sandbox: "its own sandbox stays on: `workspace-write` for a builder, `read-only` for a judge",
+    },
+    reports: UsageReports {
+        price: "no",
+        tokens: "yes",
+        turns: "no",
+        refusals: "no",
+    },
+    known_limits: "without a network it retries forever: the idle limit ends it",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: true,
     invocation,
     events,

@@ -6,6 +6,9 @@ use super::cli::{
     AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
 };
 use super::contract::usage_file;
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::stream_json::{number, object, text, tool_event};
 use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class, mcp};
 
@@ -47,8 +50,30 @@ pub(super) const CLI: AgentCli = AgentCli {
         "*.githubcopilot.com",
         "copilot-proxy.githubusercontent.com",
     ],
+    proxy: ProxySupport::Documented,
+    tool_files: &[".copilot*", "copilot-instructions.md"],
+    errors: ErrorTexts {
+        log_in_first: &["no authentication information"],
+        out_of_quota: &[],
+    },
+    mcp: McpSupport::Connected {
+        how: "`--additional-mcp-config @FILE`",
+        other_servers: "none from the project, as far as tested",
+    },
+    summary: InvocationSummary {
+        builder: "`copilot --output-format json --allow-all-tools --no-ask-user --no-auto-update --disable-builtin-mcps --no-custom-instructions`; later rounds `--resume=`",
+        judge: "the same with `--deny-tool write`",
+        without_sandbox: "a builder may use every tool; a judge reads, without a shell",
+    },
+    reports: UsageReports {
+        price: "no (it counts requests)",
+        tokens: "yes, from its usage file",
+        turns: "no",
+        refusals: "yes",
+    },
+    known_limits: "",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: true,
     invocation,
     events,

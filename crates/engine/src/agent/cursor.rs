@@ -4,6 +4,9 @@
 use serde_json::Value;
 
 use super::cli::{AgentCli, ArgsBuilder, CliAgent, HelpProbe, READ_THE_BRIEF, is_judge};
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::stream_json::{self, object, tool_event};
 use super::{AgentAssignment, AgentEvent, Invocation};
 
@@ -23,8 +26,27 @@ pub(super) const CLI: AgentCli = AgentCli {
     parse_usage_file: None,
     leftover_names: &[],
     hosts: &["*.cursor.sh"],
+    proxy: ProxySupport::Unknown,
+    tool_files: &[".cursor*"],
+    errors: ErrorTexts {
+        log_in_first: &[],
+        out_of_quota: &[],
+    },
+    mcp: McpSupport::NotConnected { why: "untested" },
+    summary: InvocationSummary {
+        builder: "`cursor-agent -p --output-format stream-json --trust --force --workspace DIR`; later rounds `--resume`",
+        judge: "`--mode plan` in place of `--force`",
+        without_sandbox: "a builder may use every tool (`--force`); a judge plans (`--mode plan`)",
+    },
+    reports: UsageReports {
+        price: "no",
+        tokens: "no",
+        turns: "no",
+        refusals: "no",
+    },
+    known_limits: "**from its documentation only; we have never run it**",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: false,
     invocation,
     events,

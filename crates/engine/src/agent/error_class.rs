@@ -2,53 +2,42 @@
 //!
 //! It is only for errors that a CLI reports itself; an agent's prose is never searched.
 
-use super::AgentEvent;
+use super::declared::ErrorTexts;
 use super::quota::QuotaReset;
+use super::{AgentEvent, registry};
 
-/// Texts of errors that a person must resolve before the agent can work.
+/// General texts of errors that a person must resolve before the agent can work. Those of one CLI
+/// are in its adapter.
 const ACTION_REQUIRED: &[&str] = &[
     "not logged in",
-    "please run /login",
     "please log in",
     "please sign in",
     "login required",
-    "codex login",
     "not authenticated",
     "not signed in",
     "authentication required",
     "authentication failed",
     "authentication_error",
     "authenticationerror",
-    "no authentication information",
-    "please set an auth method",
-    "no provider configured",
     "invalid api key",
     "incorrect api key",
-    "invalid x-api-key",
-    "api key not valid",
     "api key not found",
     "missing api key",
     "api key is missing",
-    "api_key client option must be set",
     "401 unauthorized",
     "status 401",
     "oauth token has expired",
-    "credit balance is too low",
     "insufficient_quota",
     "check your plan and billing",
 ];
 
-/// Texts of errors that go away by themselves later.
+/// General texts of errors that go away by themselves later.
 const OUT_OF_QUOTA: &[&str] = &[
     "usage limit",
     "limit reached",
-    "hit your limit",
-    "hit your usage limit",
     "quota",
     "rate limit",
     "rate_limit",
-    "ratelimit",
-    "resource_exhausted",
     "too many requests",
     "status 429",
 ];
@@ -56,11 +45,17 @@ const OUT_OF_QUOTA: &[&str] = &[
 /// Converts an error's text to an event.
 pub(super) fn classify_error(message: &str) -> AgentEvent {
     let lower = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    // Many CLIs pass on the error of a provider or of another CLI's library, so the texts of all of
+    // them count for each.
+    let says = |general: &[&str], own: fn(&ErrorTexts) -> &'static [&'static str]| {
+        let of_clis = registry::ALL.iter().flat_map(|cli| own(&cli.errors));
+        let mut texts = general.iter().chain(of_clis);
+        texts.any(|text| lower.contains(text))
+    };
     let message = message.trim().to_owned();
-    if says(ACTION_REQUIRED) {
+    if says(ACTION_REQUIRED, |texts| texts.log_in_first) {
         AgentEvent::ActionRequired { message }
-    } else if says(OUT_OF_QUOTA) {
+    } else if says(OUT_OF_QUOTA, |texts| texts.out_of_quota) {
         AgentEvent::OutOfQuota {
             until: QuotaReset::find(&message),
         }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::cli::{
     AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
 };
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::mcp::{SERVER, mcp_servers};
 use super::stream_json::{number, object, text, tool_event};
 use super::{AgentAssignment, AgentEvent, AgentUsage, Invocation, error_class};
@@ -45,8 +48,30 @@ pub(super) const CLI: AgentCli = AgentCli {
         "cloudcode-pa.googleapis.com",
         "oauth2.googleapis.com",
     ],
+    proxy: ProxySupport::Tested,
+    tool_files: &["gemini.md", ".gemini*", ".env*", ".aiexclude"],
+    errors: ErrorTexts {
+        log_in_first: &["please set an auth method", "api key not valid"],
+        out_of_quota: &["resource_exhausted"],
+    },
+    mcp: McpSupport::Connected {
+        how: "`mcpServers` in the settings in its home, `trust`",
+        other_servers: "none (`--allowed-mcp-server-names countersign`)",
+    },
+    summary: InvocationSummary {
+        builder: "`gemini -o stream-json --approval-mode yolo --skip-trust`; later rounds `--resume`",
+        judge: "the same, without the tools that write",
+        without_sandbox: "a builder edits and runs nothing; a judge reads, without a shell",
+    },
+    reports: UsageReports {
+        price: "no",
+        tokens: "yes",
+        turns: "no",
+        refusals: "some",
+    },
+    known_limits: "on 429 it retries forever: the idle limit ends it, and stderr says why",
     action_required_exit: Some(41),
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: false,
     invocation,
     events,

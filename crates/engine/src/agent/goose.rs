@@ -9,6 +9,9 @@ use super::cli::{
     AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
 };
 use super::contract::brief_file;
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::mcp::{SERVER, TOKEN};
 use super::stream_json::{list, number, object, text, tool_event};
 use super::{AgentAssignment, AgentEvent, AgentRole, AgentUsage, Invocation, error_class, mcp};
@@ -51,8 +54,30 @@ pub(super) const CLI: AgentCli = AgentCli {
         "generativelanguage.googleapis.com",
         "openrouter.ai",
     ],
+    proxy: ProxySupport::HttpLibrary,
+    tool_files: &[".goose*", "goose.yaml"],
+    errors: ErrorTexts {
+        log_in_first: &["no provider configured"],
+        out_of_quota: &[],
+    },
+    mcp: McpSupport::Connected {
+        how: "an extension in its own file (`GOOSE_ADDITIONAL_CONFIG_FILES`); not for a judge without a sandbox, which may use no tools",
+        other_servers: "your own extensions",
+    },
+    summary: InvocationSummary {
+        builder: "`goose run --quiet --output-format stream-json --instructions FILE --with-builtin developer --name countersign`, `GOOSE_MODE=auto`; later rounds `--resume`",
+        judge: "the same; a verifier with `--no-session`",
+        without_sandbox: "a builder may use every tool; a judge only answers (`GOOSE_MODE=chat`)",
+    },
+    reports: UsageReports {
+        price: "no",
+        tokens: "yes",
+        turns: "no",
+        refusals: "no",
+    },
+    known_limits: "an error comes with exit code 0, as assistant text",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ByName,
     sums_over_session: true,
     invocation,
     events,

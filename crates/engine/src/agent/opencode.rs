@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::cli::{
     AgentCli, ArgsBuilder, CliAgent, HelpProbe, is_judge, is_sandboxed, to_environment,
 };
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::event::usd_to_micros;
 use super::mcp::{McpEndpoint, SERVER, TOKEN, headers};
 use super::stream_json::{number, object, text, tool_event};
@@ -39,8 +42,36 @@ pub(super) const CLI: AgentCli = AgentCli {
         "opencode.ai",
         "openrouter.ai",
     ],
+    proxy: ProxySupport::Runtime,
+    tool_files: &[
+        "opencode.json*",
+        ".opencode*",
+        "agents.md",
+        "context.md",
+        "bunfig.toml",
+    ],
+    errors: ErrorTexts {
+        log_in_first: &[],
+        out_of_quota: &[],
+    },
+    mcp: McpSupport::Connected {
+        how: "`mcp` in the file named by `OPENCODE_CONFIG`",
+        other_servers: "those in the project's `opencode.json`",
+    },
+    summary: InvocationSummary {
+        builder: "`opencode run --pure --format json`, permissions by `OPENCODE_CONFIG`; later rounds `--session`",
+        judge: "the same with `edit: deny`",
+        without_sandbox: "a builder edits and runs nothing; a judge reads, without a shell",
+    },
+    reports: UsageReports {
+        price: "yes",
+        tokens: "yes",
+        turns: "no",
+        refusals: "no",
+    },
+    known_limits: "provider errors often appear as \"unexpected server error\"",
     action_required_exit: None,
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: false,
     invocation,
     events,

@@ -6,10 +6,16 @@
 use std::sync::LazyLock;
 
 use flow::Time;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use regex::Regex;
 
 const SECOND: i64 = 1000;
 const DAY: i64 = 24 * 3600 * SECOND;
+/// Age up to which a named time may be one that passed while the agent ended, or by a clock that
+/// differs from ours.
+const PAST_MAX: i64 = 60 * SECOND;
 
 /// Time of the quota's reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +28,15 @@ pub enum QuotaReset {
 }
 
 impl QuotaReset {
-    pub fn to_time(self, now: Time) -> Time {
+    /// Returns the named time, or `None` if it has long passed and so says nothing about the future.
+    pub fn to_time(self, now: Time) -> Option<Time> {
         match self {
-            Self::At(time) => time,
-            Self::In(ms) => Time(now.0.saturating_add(ms)),
+            Self::At(time) => (time.0 >= now.0.saturating_sub(PAST_MAX)).then_some(time),
+            Self::In(ms) => Some(Time(now.0.saturating_add(ms))),
             Self::Clock(of_day) => {
                 let midnight = now.0 - now.0.rem_euclid(DAY);
                 let today = midnight + of_day;
-                Time(if today > now.0 { today } else { today + DAY })
+                Some(Time(if today > now.0 { today } else { today + DAY }))
             }
         }
     }
@@ -41,7 +48,7 @@ impl QuotaReset {
         } else {
             number.checked_mul(SECOND)?
         };
-        (ms > 0).then_some(Self::At(Time(ms)))
+        from_milliseconds(ms)
     }
 
     /// Returns the first time in the text, in any of the known forms.
@@ -50,7 +57,7 @@ impl QuotaReset {
             .or_else(|| parse_iso(text))
             .or_else(|| parse_date(text))
             .or_else(|| parse_duration(text))
-            .or_else(|| parse_time_of_day(text).map(Self::Clock))
+            .or_else(|| parse_clock(text))
     }
 }
 
@@ -70,30 +77,12 @@ fn parse_epoch(text: &str) -> Option<QuotaReset> {
 
 /// Finds an ISO time: `2030-01-01T00:00:00Z`. Seconds and fractions are optional.
 fn parse_iso(text: &str) -> Option<QuotaReset> {
-    let captures = expression!(
-        r"\b(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d))?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?"
-    )?
-    .captures(text)?;
-    let number = |at: usize| captures.get(at).and_then(|part| part.as_str().parse().ok());
-    let (hour, minute, second): (i64, i64, i64) =
-        (number(4)?, number(5)?, number(6).unwrap_or_default());
-    let days = days_from_civil(number(1)?, number(2)?, number(3)?)?;
-    let east = captures.get(7).map_or(0, |zone| zone_offset(zone.as_str()));
-    let seconds = hour * 3600 + minute * 60 + second - east;
-    Some(QuotaReset::At(Time(days * DAY + seconds * SECOND)))
-}
-
-fn zone_offset(zone: &str) -> i64 {
-    let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
-    let Some((hours, minutes)) = digits.split_at_checked(2) else {
-        return 0;
-    };
-    let seconds = hours.parse().unwrap_or(0) * 3600 + minutes.parse().unwrap_or(0) * 60;
-    if zone.starts_with('-') {
-        -seconds
-    } else {
-        seconds
-    }
+    let captures =
+        expression!(r"\b(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?")?
+            .captures(text)?;
+    let zone = captures.get(2).map_or("Z", |zone| zone.as_str());
+    let time: Timestamp = format!("{}{zone}", &captures[1]).parse().ok()?;
+    from_milliseconds(time.as_millisecond())
 }
 
 /// Finds a date: `Nov 3rd, 2026 4:12 PM`.
@@ -102,17 +91,16 @@ fn parse_date(text: &str) -> Option<QuotaReset> {
         r"(?i)\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})"
     )?
     .captures(text)?;
-    let months = "janfebmaraprmayjunjulaugsepoctnovdec";
-    let month = months.find(&captures[1].to_lowercase())? / 3 + 1;
-    let days = days_from_civil(
-        captures[3].parse().ok()?,
-        i64::try_from(month).ok()?,
-        captures[2].parse().ok()?,
-    )?;
+    let [month, day, year] = [&captures[1], &captures[2], &captures[3]];
+    let date = Date::strptime("%b %d %Y", format!("{month} {day} {year}")).ok()?;
+    let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
     let rest = &text[captures.get(0)?.end()..];
-    Some(QuotaReset::At(Time(
-        days * DAY + parse_time_of_day(rest).unwrap_or(0),
-    )))
+    from_milliseconds(midnight.as_millisecond() + parse_time_of_day(rest).unwrap_or(0))
+}
+
+/// No quota was reset before 1970.
+fn from_milliseconds(ms: i64) -> Option<QuotaReset> {
+    (ms > 0).then_some(QuotaReset::At(Time(ms)))
 }
 
 /// Finds a duration: `in 1 day 2 hours 3 minutes`, `after 18h23m5s`, `in 12.5s`.
@@ -134,6 +122,15 @@ fn parse_duration(text: &str) -> Option<QuotaReset> {
     }
     // Add a second for the fraction that was cut off.
     Some(QuotaReset::In(ms.saturating_add(SECOND)))
+}
+
+/// Finds a time of day in a text without a date. Next to a date that says nothing, such as one in
+/// 1970, the time of day alone would mean today.
+fn parse_clock(text: &str) -> Option<QuotaReset> {
+    let dated = expression!(r"\b(?:19|20)\d\d\b")?.is_match(text);
+    (!dated)
+        .then(|| parse_time_of_day(text).map(QuotaReset::Clock))
+        .flatten()
 }
 
 /// Finds a time of day, `3pm`, `3:51 PM` or `15:51`, and returns milliseconds since midnight.
@@ -159,18 +156,6 @@ fn parse_time_of_day(text: &str) -> Option<i64> {
     (hour < 24 && minute < 60).then_some((hour * 60 + minute) * 60 * SECOND)
 }
 
-/// Returns the number of a day since 1970. Years start in March here, so that the leap day is the
-/// last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
-        return None;
-    }
-    let year = year - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +164,35 @@ mod tests {
     const NOW: Time = Time(1_794_790_800_000);
 
     fn resolved(text: &str) -> Option<String> {
-        QuotaReset::find(text).map(|until| until.to_time(NOW).to_iso())
+        let reset = QuotaReset::find(text)?;
+        reset.to_time(NOW).map(Time::to_iso)
+    }
+
+    #[test]
+    fn a_time_that_has_long_passed_says_nothing() {
+        for text in [
+            "out of quota until 2026-11-15T01:00:00Z",
+            "until 1970-01-01T00:00:00Z",
+            "limit reached|1000000000",
+            "try again at Jan 1st, 1970 0:00 AM",
+            "until 2026-11-16T00:58:00Z",
+            "until 0000-00-00T00:00:00Z",
+            "until -1",
+            "in -5 seconds",
+            "when it is over",
+        ] {
+            assert_eq!(resolved(text), None, "{text}");
+        }
+        assert!(resolved("until 2026-11-16T00:59:30Z").is_some());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_search_fail(text in "(until |in |after |at |\\|)?[0-9:TZ+. dhmsapn-]{0,40}") {
+            if let Some(reset) = QuotaReset::find(&text) {
+                reset.to_time(NOW);
+            }
+        }
     }
 
     #[test]
@@ -219,9 +232,21 @@ mod tests {
                 "until 2030-01-01T02:00:00+02:00",
                 "2030-01-01T00:00:00.000Z",
             ),
+            ("until 2030-01-01 02:00+0200", "2030-01-01T00:00:00.000Z"),
+            (
+                "resets 2030-01-01T00:00:59.1234567890123Z",
+                "2030-01-01T00:00:59.000Z",
+            ),
+            ("on FEBRUARY 1, 2028", "2028-02-01T00:00:00.000Z"),
         ] {
             assert_eq!(resolved(text).as_deref(), Some(time), "{text}");
         }
-        assert_eq!(resolved("usage limit reached"), None);
+        for text in [
+            "usage limit reached",
+            "until Feb 30, 2027",
+            "until 2030-13-01T99:99:99Z",
+        ] {
+            assert_eq!(resolved(text), None, "{text}");
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Qwen Code. It has Gemini CLI's flags and settings, and Claude Code's line format and schema.
 
 use super::cli::{AgentCli, CliAgent, HelpProbe, is_sandboxed};
+use super::declared::{
+    ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
+};
 use super::gemini::{arguments, denied_tools, settings};
 use super::mcp::SERVER;
 use super::{AgentAssignment, AgentEvent, Invocation, schema, stream_json};
@@ -39,8 +42,30 @@ pub(super) const CLI: AgentCli = AgentCli {
         "dashscope-intl.aliyuncs.com",
         "api.openai.com",
     ],
+    proxy: ProxySupport::Tested,
+    tool_files: &["qwen.md", ".qwen*", ".env*"],
+    errors: ErrorTexts {
+        log_in_first: &["please set an auth method"],
+        out_of_quota: &[],
+    },
+    mcp: McpSupport::Connected {
+        how: "`mcpServers` in the settings in its home, `trust`, `alwaysLoadTools`",
+        other_servers: "none (`--allowed-mcp-server-names countersign`)",
+    },
+    summary: InvocationSummary {
+        builder: "as Gemini CLI without `--skip-trust`, with `--json-schema`",
+        judge: "the same; the sandbox refuses its writes",
+        without_sandbox: "a builder edits and runs nothing; a judge reads, without a shell",
+    },
+    reports: UsageReports {
+        price: "no",
+        tokens: "yes",
+        turns: "yes",
+        refusals: "no",
+    },
+    known_limits: "",
     action_required_exit: Some(41),
-    resumes: true,
+    session: SessionSupport::ById,
     sums_over_session: true,
     invocation,
     events,

@@ -1,4 +1,7 @@
-//! The list of known CLIs, and the parsers of their transcripts.
+//! The one list of known CLIs, and the parsers of their transcripts.
+//!
+//! Help texts, `init`, `doctor`, the tables of `docs/agents.md` and the tests are made from this
+//! list, or compared with it.
 
 use super::{
     AgentCli, AgentEvent, acp, aider, claude, codex, command, copilot, cursor, gemini, goose,
@@ -16,6 +19,11 @@ pub const ALL: [&AgentCli; 9] = [
     &aider::CLI,
     &cursor::CLI,
 ];
+
+/// Returns the names of all known CLIs, for help texts and errors.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|cli| cli.name).collect()
+}
 
 pub fn find_cli(name: &str) -> Option<&'static AgentCli> {
     ALL.into_iter().find(|cli| cli.name == name)

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 
 mod acp;
+mod documents;
 mod invocations;
 mod recorded;
 

@@ -569,8 +569,8 @@ impl JobRequest {
     /// Returns the agent that takes a job meant for this name, or for any agent. A linter's job
     /// has none.
     fn agent_for(&self, task: &Task, name: Option<&str>, policy: &Policy) -> Option<&AgentClaim> {
-        if let Task::Review { seat, .. } = task
-            && let Some(spec) = policy.reviewers.iter().find(|spec| spec.name == *seat)
+        if let Task::Review { reviewer, .. } = task
+            && let Some(spec) = policy.reviewers.iter().find(|spec| spec.name == *reviewer)
             && spec.command.is_some()
         {
             return None;

@@ -1,5 +1,8 @@
 //! Notifies dependent tickets of the state of a ticket. Any process may deliver any pending update,
 //! because the process that decided may have died before it could.
+//!
+//! An update is a job, so it survives a crash. It is delivered at least once, and a dependent
+//! accepts it once.
 
 use flow::job::DependencyUpdate;
 use flow::{Actor, EventKind, Queue, Refused, Task, TicketId};
@@ -12,18 +15,21 @@ use crate::worker::name::is_dead;
 /// Maximum number of passes. Notifying a dependent can queue an update for its own dependents; no
 /// chain is this deep.
 const PASSES_MAX: u32 = 1000;
+// One living holder is enough to answer, so a short page will do.
 const LEASES_MAX: u32 = 32;
 
 impl LocalCoordinator {
     /// Delivers all pending dependency updates, of any ticket. Returns true if another process is
     /// about to deliver some.
     pub async fn notify_dependents(&self) -> Result<bool, Error> {
+        // Asked before our own claims, which would otherwise count as well.
         let elsewhere = self.is_delivered_elsewhere().await?;
         for _ in 0..PASSES_MAX {
             let jobs = self.claim_news().await?;
             if jobs.is_empty() {
                 break;
             }
+            // One by one, because delivering may change tickets that later updates read.
             for job in jobs {
                 self.deliver(job).await?;
             }
@@ -40,6 +46,7 @@ impl LocalCoordinator {
         };
         let mut delivered_elsewhere = false;
         for job in self.store.jobs(&query, &page(LEASES_MAX)).await?.items {
+            // Waiting for the lease to run out would keep dependents of a crashed process waiting.
             if job.holder.as_deref().is_some_and(is_dead) {
                 self.end_lease(&job).await?;
             } else {
@@ -50,9 +57,11 @@ impl LocalCoordinator {
     }
 
     async fn deliver(&self, job: Leased) -> Result<(), Error> {
-        if let (Some(id), JobWork::Task(Task::Tell { news })) = (&job.ticket, &job.work) {
-            self.tell_dependents(id, news).await?;
+        if let (Some(id), JobWork::Task(Task::Tell { update })) = (&job.ticket, &job.work) {
+            self.tell_dependents(id, update).await?;
         }
+        // Finished after the delivery: a crash in between delivers again, which is refused
+        // harmlessly.
         let ended = FinishedTask {
             job: job.id,
             fence: job.fence,
@@ -70,12 +79,13 @@ impl LocalCoordinator {
     /// Reports the current state of the ticket, because a newer update may have overtaken this one.
     /// A dependent that already knows it, or no longer waits, refuses. The refusal is logged and is
     /// no error here.
-    async fn tell_dependents(&self, id: &TicketId, news: &DependencyUpdate) -> Result<(), Error> {
+    async fn tell_dependents(&self, id: &TicketId, update: &DependencyUpdate) -> Result<(), Error> {
+        // The state is read now, since the update may have waited for long.
         let source = self.ticket(id).await?;
         let outcome = source.ticket.as_dependency(&self.policy_of(&source).await?);
         for dependent in self.store.dependents(id).await? {
             let ticket = id.clone();
-            let what = match (&outcome, news) {
+            let what = match (&outcome, update) {
                 (Some(Ok(())), _) => EventKind::DependencyMet { ticket },
                 (Some(Err(why)), _) => EventKind::DependencyFailed {
                     ticket,
@@ -85,6 +95,7 @@ impl LocalCoordinator {
                 // This state is outdated; the next outcome has its own update.
                 (None, DependencyUpdate::Met | DependencyUpdate::Failed { .. }) => continue,
             };
+            // The policy of the dependent counts, as it may differ from the source's.
             let stored = self.ticket(&dependent).await?;
             let policy = self.policy_of(&stored).await?;
             let report = Report::new(Actor::system(), what);

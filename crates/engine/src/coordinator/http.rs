@@ -1,6 +1,9 @@
 //! The coordinator of a worker whose tickets are on a server. Each method is one call, and the
 //! server decides. An unreachable server is reported like an unreachable store, so that the worker
 //! waits and retries.
+//!
+//! It refuses to decide anything: no ticket is changed here, and no answer is cached. After a lost
+//! answer it repeats the call instead of guessing.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +15,7 @@ use flow::event::Lease;
 use flow::{Actor, Policy, Role, Ticket, TicketId, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use store::{Agent, Artefact, JobId, Leased, Parcel, Pause, Token};
+use store::{Agent, Artefact, JobId, Leased, Pause, StoredBundle, Token};
 
 use super::wire::{
     Attachment, Bundle, Call, CallError, EventReport, RunNote, RunTokenRequest, WAIT_MAX,
@@ -21,9 +24,11 @@ use super::{
     Coordinator, Error, JobRequest, Offer, Report, RunToken, TaskReport, Upload, attachments,
 };
 
-/// Time limit of ordinary calls.
+/// Time limit of ordinary calls. A call waits for one transaction on the server; 20 seconds are far
+/// more than that takes.
 const QUICK: Duration = Duration::from_secs(20);
-/// Time limit of calls that may carry large data.
+/// Time limit of calls that may carry large data. It lets a bundle of the largest size pass over a
+/// slow line.
 const HEAVY: Duration = Duration::from_secs(180);
 const TOO_MANY_REQUESTS: u16 = 429;
 const REQUEST_TIMEOUT: u16 = 408;
@@ -98,6 +103,7 @@ impl HttpCoordinator {
     /// Sends one call and decodes the answer.
     async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, CallFailure> {
         let body =
+            // The call never left, so the effect is certain.
             serde_json::to_vec(call).map_err(|error| CallFailure::Unsent(error.to_string()))?;
         let posted = self.transport.post(body, time_limit(call)).await;
         let (status, body) = posted.map_err(|TransportError { why, unsent }| {
@@ -107,6 +113,7 @@ impl HttpCoordinator {
                 CallFailure::Unanswered(why)
             }
         })?;
+        // A success that cannot be read means different versions, and repeating would not help.
         if (200..300).contains(&status) {
             let url = self.transport.url();
             return serde_json::from_slice(&body).map_err(|error| {
@@ -127,9 +134,11 @@ impl HttpCoordinator {
                 CallFailure::Told(Error::Denied { why, no_judge })
             }
             Some(CallError::Store(error)) => CallFailure::Told(error.into()),
+            // Both answers are given before the call is executed, so nothing was written.
             None if [TOO_MANY_REQUESTS, REQUEST_TIMEOUT].contains(&status) => {
                 CallFailure::Unsent(why)
             }
+            // A proxy may have lost the connection after the server had done its work.
             None if status >= 500 => CallFailure::Unanswered(why),
             None => CallFailure::Told(Error::Denied {
                 why,
@@ -138,7 +147,8 @@ impl HttpCoordinator {
         }
     }
 
-    /// Sends the files of a report before the report itself. The report counts without them.
+    /// Sends the files of a report before the report itself. The report counts without them. The
+    /// files come first: once the report has ended the lease, the server takes no more files.
     async fn attach(
         &self,
         ticket: &TicketId,
@@ -160,6 +170,7 @@ impl HttpCoordinator {
                 .await
                 .map_err(Error::from)
             {
+                // A refused file is no reason to lose the result of a run.
                 Ok(()) | Err(Error::Denied { .. } | Error::Store(store::Error::Other(_))) => {}
                 // The report may have been accepted before, which ended its lease.
                 Err(error) if error.is_stale() => return Ok(()),
@@ -173,6 +184,7 @@ impl HttpCoordinator {
 /// Returns the time limit of a call. A server that hangs must not keep the worker from stopping.
 fn time_limit(call: &Call) -> Duration {
     match call {
+        // The server answers a wait only after its time, so the limit is added to it.
         Call::Wait { most, .. } => QUICK + *most,
         heavy if heavy.is_heavy() => HEAVY,
         _ => QUICK,
@@ -182,6 +194,7 @@ fn time_limit(call: &Call) -> Duration {
 #[async_trait]
 impl Coordinator for HttpCoordinator {
     async fn wait(&self, request: &JobRequest, most: Duration) -> Result<Vec<Offer>, Error> {
+        // Proxies close silent connections after about a minute.
         let (request, most) = (request.clone(), most.min(WAIT_MAX));
         Ok(self.call(&Call::Wait { request, most }).await?)
     }
@@ -206,6 +219,8 @@ impl Coordinator for HttpCoordinator {
             artefacts: report.artefacts,
         }));
         match self.call(&call).await {
+            // Repeated once at once: the report carries its lease as a key, so it counts only once.
+            // If that fails too, the worker's own retry follows.
             Err(CallFailure::Unanswered(_)) => Ok(self.call(&call).await?),
             answered => Ok(answered?),
         }
@@ -237,10 +252,10 @@ impl Coordinator for HttpCoordinator {
         Ok(self.call(&call).await?)
     }
 
-    async fn download(&self, key: &str) -> Result<Option<Parcel>, Error> {
+    async fn download(&self, key: &str) -> Result<Option<StoredBundle>, Error> {
         let key = key.to_owned();
         let bundle: Option<Bundle> = self.call(&Call::Download { key }).await?;
-        Ok(bundle.map(Parcel::from))
+        Ok(bundle.map(StoredBundle::from))
     }
 
     async fn run_token(&self, change: RunToken) -> Result<bool, Error> {
@@ -281,6 +296,7 @@ fn token_request(token: Token) -> Option<RunTokenRequest> {
     let role = Role::ALL
         .into_iter()
         .find(|role| role.as_str() == token.role)?;
+    // The server's clock decides, so a duration is sent and not a time.
     let lasts_ms = token.expires_at.map_or(0, |end| end.0 - token.created_at.0);
     Some(RunTokenRequest {
         id: token.id,

@@ -13,8 +13,8 @@ use flow::ticket::Spec;
 use flow::{Actor, Effect, Event, EventKind, Policy, Refused, Step, Task, Ticket, TicketId, Time};
 use serde_json::{Value, json};
 use store::{
-    Agent, Change, CommitOutcome, FinishedTask, JobId, JobState, JobWork, Leased, Noted, Parcel,
-    Pause, StatementKind, Store, Stored, TaskOutcome, Token,
+    Agent, Change, CommitOutcome, FinishedTask, JobId, JobState, JobWork, Leased, Noted, Pause,
+    StatementKind, Store, Stored, StoredBundle, TaskOutcome, Token,
 };
 
 use super::{
@@ -423,22 +423,22 @@ impl Coordinator for LocalCoordinator {
 
     async fn upload(&self, upload: Upload) -> Result<(), Error> {
         match upload {
-            Upload::Bundle(bundle) => self.store.put_parcel(bundle).await?,
+            Upload::Bundle(bundle) => self.store.put_bundle(bundle).await?,
             Upload::Note { noted, .. } => self.store.note(noted).await?,
         }
         Ok(())
     }
 
-    async fn download(&self, key: &str) -> Result<Option<Parcel>, Error> {
+    async fn download(&self, key: &str) -> Result<Option<StoredBundle>, Error> {
         // A base branch moves, so the newest bundle is requested each time; a commit never changes.
         if !key.starts_with("base:") {
-            let bundle = self.store.parcel(key).await?;
+            let bundle = self.store.bundle(key).await?;
             if bundle.as_ref().is_some_and(|bundle| bundle.bytes.is_some()) {
                 return Ok(bundle);
             }
         }
-        self.store.want_parcel(key).await?;
-        Ok(self.store.parcel(key).await?)
+        self.store.want_bundle(key).await?;
+        Ok(self.store.bundle(key).await?)
     }
 
     async fn run_token(&self, change: RunToken) -> Result<bool, Error> {
@@ -471,6 +471,17 @@ impl Coordinator for LocalCoordinator {
     }
 
     async fn pause_provider(&self, pause: Pause) -> Result<(), Error> {
+        let pauses = self.store.pauses().await?;
+        let same = pauses.iter().find(|other| other.scope == pause.scope);
+        // The time comes from an agent: it must not end a person's pause, or a longer one.
+        let is_longer = |other: &Pause| match (other.until, pause.until) {
+            (None, _) => true,
+            (Some(end), Some(until)) => end >= until,
+            (Some(_), None) => false,
+        };
+        if same.is_some_and(is_longer) {
+            return Ok(());
+        }
         Ok(self.store.pause(pause).await?)
     }
 

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::{Error, ProgressListener};
 use crate::process::StopSignal;
 
-/// Maximum time to wait for an unreachable store.
+/// Maximum time to wait for an unreachable store. A restart of a database or a server takes a
+/// minute or two; after five a person should know.
 const OUTAGE_MAX: Duration = Duration::from_secs(300);
 /// Pause between two attempts.
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
@@ -32,6 +33,7 @@ impl Outage {
 
     /// Ends the outage, because the store answered.
     pub fn is_over(&mut self) {
+        // Only once per outage: the listener prints a line for a person.
         if self.since.take().is_some() {
             self.notify("the database is back; going on");
         }
@@ -46,6 +48,7 @@ impl Outage {
         if !store_error.is_transient() {
             return Err(error);
         }
+        // The first error of an outage starts the clock; later ones only continue it.
         let since = *self.since.get_or_insert_with(|| {
             let minutes = OUTAGE_MAX.as_secs() / 60;
             let text = format!("{store_error}; waiting up to {minutes} minutes, Ctrl-C stops");
@@ -57,6 +60,7 @@ impl Outage {
         if since.elapsed() >= self.most {
             return Err(error);
         }
+        // A shorter limit, as tests use it, still leaves room for ten attempts.
         let pause = BETWEEN_TRIES.min(self.most / 10);
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),

@@ -66,7 +66,8 @@ impl Report {
         }
     }
 
-    /// Returns the key that identifies a repeated call.
+    /// Returns the key that identifies a repeated call. The caller's own key goes first: it also
+    /// covers calls that have no lease.
     pub(super) fn key(&self, id: &TicketId) -> Option<String> {
         match (&self.once, self.what.lease()) {
             (Some(once), _) => Some(once.key.clone()),
@@ -80,6 +81,7 @@ impl Report {
 
     /// Returns the key of a report with a hash of its content.
     pub(super) fn fingerprint(&self, id: &TicketId) -> Option<(String, String)> {
+        // The hash tells a repeated report from another one under the same key, which is refused.
         let payload = serde_json::to_string(&self.what).unwrap_or_default();
         Some((self.key(id)?, crate::hash::short_sha256(payload.as_bytes())))
     }
@@ -92,6 +94,7 @@ impl Report {
         Some(Remembered {
             key,
             payload_hash,
+            // The answer is small: a repeated report only needs to know what became of the ticket.
             answer: json!({"stage": ticket.stage, "version": ticket.version}),
         })
     }

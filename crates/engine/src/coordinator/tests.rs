@@ -33,7 +33,7 @@ fn task(id: &str, depends_on: &[&str]) -> FreeJob {
 fn request() -> JobRequest {
     JobRequest {
         name: "qa-1".to_owned(),
-        worker: "guest:qa-1".to_owned(),
+        worker: "session:qa-1".to_owned(),
         tasks: vec!["qa".into()],
         most: 8,
         ..JobRequest::default()
@@ -63,7 +63,7 @@ async fn a_task_whose_agent_fell_silent_goes_back_and_the_log_says_whose_it_was(
     assert_eq!(jobs.items.len(), 1);
     let events = coordinator.store.newest_events(None, 10).await.unwrap();
     let lost = events.iter().find(|event| event.name == "job_lease_lost");
-    assert_eq!(lost.unwrap().by, "guest:qa-1");
+    assert_eq!(lost.unwrap().by, "session:qa-1");
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! The worker protocol on the wire. This list of calls is complete: a worker cannot ask for
 //! anything else.
+//!
+//! Every call refuses unknown fields: a worker of another version gets a clear error instead of a
+//! call whose meaning was cut.
 
 use std::time::Duration;
 
@@ -9,25 +12,28 @@ use flow::event::Lease;
 use flow::{Actor, EventKind, TicketId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{Agent, Artefact, JobId, Parcel, Pause};
+use store::{Agent, Artefact, JobId, Pause, StoredBundle};
 
 use super::{JobRequest, TaskReport};
 
 /// Path on the server that receives the calls.
 pub const PATH: &str = "/api/v1/worker";
-/// Maximum body size: a bundle of the largest size in base64, plus the other fields.
-pub const BODY_MAX: usize = store::PARCEL_BYTES_MAX / 3 * 4 + (1 << 20);
+/// Maximum body size: a bundle of the largest size in base64, plus the other fields. Base64 turns
+/// three bytes into four.
+pub const BODY_MAX: usize = store::BUNDLE_BYTES_MAX / 3 * 4 + (1 << 20);
 /// Maximum body size of calls without bundles and files.
 pub const WORDS_MAX: usize = 16 << 20;
 /// Bytes of a file that the server keeps; the rest is cut.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
-/// Maximum duration of a wait.
+/// Maximum duration of a wait. It stays below the minute after which many proxies close a silent
+/// connection.
 pub const WAIT_MAX: Duration = Duration::from_secs(50);
 
 /// One call of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
+    // An empty struct and not a unit: all calls then have the same shape in JSON.
     Now {},
     Wait {
         request: JobRequest,
@@ -182,18 +188,18 @@ pub struct Bundle {
     pub bytes: Option<Base64Bytes>,
 }
 
-impl From<Parcel> for Bundle {
-    fn from(parcel: Parcel) -> Self {
+impl From<StoredBundle> for Bundle {
+    fn from(bundle: StoredBundle) -> Self {
         Self {
-            key: parcel.key,
-            tip: parcel.tip,
-            why: parcel.why,
-            bytes: parcel.bytes.map(Base64Bytes),
+            key: bundle.key,
+            tip: bundle.tip,
+            why: bundle.why,
+            bytes: bundle.bytes.map(Base64Bytes),
         }
     }
 }
 
-impl From<Bundle> for Parcel {
+impl From<Bundle> for StoredBundle {
     fn from(bundle: Bundle) -> Self {
         Self {
             key: bundle.key,

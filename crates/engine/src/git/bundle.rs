@@ -1,5 +1,8 @@
 //! Git bundles for repositories that have no other connection. A bundle contains objects only: git
 //! checks each one by its hash, and that nothing is missing below the commit.
+//!
+//! It refuses a bundle above a size, and one whose history is incomplete: a ref to it would break
+//! every later fetch.
 
 use std::fs;
 use std::path::Path;
@@ -21,6 +24,7 @@ impl Repository {
         let have = have.map(|have| format!("^{have}\n")).unwrap_or_default();
         let args = ["pack-objects", "--revs", "--stdout", "-q"];
         let run = self.git().args(args).stdin(format!("{commit}\n{have}"));
+        // Through a file: a bundle may be larger than what we would hold in memory.
         run.stdout_to(temp_file).run().await?;
         let size = fs::metadata(temp_file)
             .map_err(Error::file(temp_file))?
@@ -40,10 +44,13 @@ impl Repository {
         commit: &Oid,
         name: &str,
     ) -> Result<(), Error> {
-        let _lock = RepositoryLock::take(&self.common.join("countersign-parcels.lock")).await?;
+        let _lock = RepositoryLock::take(&self.common.join("countersign-bundles.lock")).await?;
+        // Another process was faster while we waited for the lock.
         if self.read_ref(name).await?.as_ref() == Some(commit) {
             return Ok(());
         }
+        // `--strict` refuses crafted objects, and `--fix-thin` completes deltas against objects
+        // that we have.
         let args = ["index-pack", "--stdin", "--strict", "--fix-thin"];
         self.git().args(args).stdin(bytes).run().await?;
         let complete = [
@@ -55,7 +62,9 @@ impl Repository {
             "--all",
             "--",
         ];
+        // A pack can be sound and still lack a parent commit; this walk fails on it.
         self.git().args(complete).run().await?;
+        // The value is read now, because the ref may have been set by an earlier round.
         let now = self.read_ref(name).await?;
         self.share_ref(name, commit, now.as_ref()).await?;
         Ok(())

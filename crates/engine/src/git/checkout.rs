@@ -4,6 +4,9 @@
 //! that it contains no message and no commit of earlier rounds. For a reviewer, files that tools
 //! read automatically come from the base, and the attributes of the change have no effect: a change
 //! must not configure its reviewer.
+//!
+//! It refuses to share objects with the repository: a reviewer could otherwise read commits of
+//! earlier rounds by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,6 +36,8 @@ impl CheckoutPurpose<'_> {
         match self {
             Self::Review { ordinary } => {
                 let is_ordinary = || ordinary.iter().any(|other| other == path);
+                // Instructions for agents are never ordinary, even if the project's rules list
+                // them.
                 is_agent_configuration(path) || is_read_by_tools(path) && !is_ordinary()
             }
             Self::Trial => is_agent_configuration(path),
@@ -85,12 +90,14 @@ impl Repository {
         mirror: &Path,
         dir: &Path,
     ) -> Result<Checkout, Error> {
+        // The mirror comes first, because the new repository borrows from it.
         self.update_mirror(mirror, base).await?;
         remove_tree(dir).map_err(Error::file(dir))?;
         self.init(dir, &["--initial-branch", UNDER_REVIEW]).await?;
         let git_dir = dir.join(".git");
         borrow_from(mirror, &git_dir)?;
         let tree = self.tree_of(head).await?;
+        // Only objects that the base does not have are copied.
         self.copy_objects(&tree, from_ref(base), &git_dir).await?;
 
         let repo = CheckoutRepo {
@@ -100,14 +107,18 @@ impl Repository {
             oid_len: base.as_str().len(),
         };
         if let Some(attributes) = purpose.attributes() {
+            // The attributes are written before any file, as git applies them while it writes
+            // files.
             repo.write_info("attributes", attributes)?;
         }
         let commit = repo
+            // The time of the original commit keeps the id the same for every attempt.
             .make_commit(&tree, base, self.committed_at(head).await?)
             .await?;
         let changed = self.files_changed(base, head).await?;
         let touched: BTreeSet<String> = changed
             .into_iter()
+            // A renamed file counts under both names: either may be one that tools read.
             .flat_map(|file| [Some(file.path), file.old_path])
             .flatten()
             .collect();
@@ -184,6 +195,7 @@ impl CheckoutRepo<'_> {
             .filter(|path| purpose.is_from_base(path))
             .cloned()
             .collect();
+        // A check sees exactly the change, because that is what will land.
         if *purpose == CheckoutPurpose::Check {
             self.git()
                 .args(["read-tree", "-u", "--reset", "HEAD"])
@@ -191,6 +203,7 @@ impl CheckoutRepo<'_> {
                 .await?;
             return Ok(Vec::new());
         }
+        // A link of the base may lead to a changed file, whose base version may be a link again.
         for _ in 0..LINKS_MAX {
             self.lay_out(touched, &steering).await?;
             let more = self.behind_links(touched, &steering, purpose)?;
@@ -213,6 +226,7 @@ impl CheckoutRepo<'_> {
         touched: &BTreeSet<String>,
         steering: &BTreeSet<String>,
     ) -> Result<(), Error> {
+        // Each round starts from nothing, because a file may have become a directory.
         self.clear()?;
         self.git().args(["read-tree", "HEAD"]).run().await?;
         let from_change = self.entries("HEAD", steering).await?;
@@ -228,10 +242,12 @@ impl CheckoutRepo<'_> {
             .iter()
             .filter(|(path, _)| has_room(path))
             .collect();
+        // First the base's versions, so that git writes those files.
         self.put_in_index(steering, |path| from_base.get(path).copied())
             .await?;
         let all = ["checkout-index", "--all", "--force", "--index"];
         self.git().args(all).run().await?;
+        // Then the change's versions, so that `git diff` in the checkout shows the whole change.
         self.put_in_index(steering, |path| from_change.get(path))
             .await?;
         let marked: String = from_change
@@ -246,6 +262,7 @@ impl CheckoutRepo<'_> {
         let base_only = from_base
             .keys()
             .filter(|path| !from_change.contains_key(**path));
+        // Files that only the base has would appear as untracked.
         let excluded: String = base_only.map(|path| exclude_pattern(path)).collect();
         self.write_info("exclude", &excluded)
     }
@@ -270,6 +287,7 @@ impl CheckoutRepo<'_> {
         let mut entries = BTreeMap::new();
         let paths: Vec<&String> = paths.iter().collect();
         for some in paths.chunks(PATHS_AT_ONCE) {
+            // A path such as `:(top)x` is a name here and not a pattern.
             let run = self.git().env("GIT_LITERAL_PATHSPECS", "1");
             let run = run.args(["ls-tree", "-z", "--full-tree", rev, "--"]);
             for line in run.args(some).fields().await? {
@@ -297,6 +315,7 @@ impl CheckoutRepo<'_> {
         paths: &BTreeSet<String>,
         entry: impl Fn(&String) -> Option<&'e String>,
     ) -> Result<(), Error> {
+        // Mode zero removes an entry.
         let nothing = "0".repeat(self.oid_len);
         let removals = paths.iter().map(|path| format!("0 {nothing}\t{path}\0"));
         let additions = paths.iter().filter_map(|path| {
@@ -325,6 +344,7 @@ impl CheckoutRepo<'_> {
                 let entry = entry.map_err(Error::file(&dir))?;
                 let (path, kind) = (entry.path(), entry.file_type());
                 let kind = kind.map_err(Error::file(&path))?;
+                // The repository's own directory is not part of the work tree.
                 if kind.is_dir() && path != self.git_dir {
                     dirs.push(path);
                     continue;
@@ -345,12 +365,15 @@ impl CheckoutRepo<'_> {
                 }
                 let to = fs::read_link(&path).map_err(Error::file(&path))?;
                 let around = Path::new(name).parent().unwrap_or(Path::new(""));
+                // A link that leads out of the checkout reaches nothing in the sandbox.
                 let Some(to) = normalize_inside(&around.join(to)) else {
                     continue;
                 };
                 let behind = touched
                     .iter()
                     .filter(|path| Path::new(path).starts_with(&to));
+                // A link may also go through a changed path, for example a directory that became a
+                // link.
                 let through = touched.iter().filter(|path| to.starts_with(path));
                 hidden.extend(behind.chain(through).cloned());
             }
@@ -368,7 +391,8 @@ impl CheckoutRepo<'_> {
 
 /// Maximum length of a chain of links.
 const LINKS_MAX: usize = 8;
-/// Maximum number of paths per command.
+/// Maximum number of paths per command. Arguments are limited in total length; 200 paths are far
+/// below it.
 const PATHS_AT_ONCE: usize = 200;
 
 /// Normalises a path below the top; `None` if it leads out.
@@ -393,6 +417,7 @@ fn normalize_inside(path: &Path) -> Option<PathBuf> {
 fn exclude_pattern(path: &str) -> String {
     let mut line = String::from("/");
     for letter in path.chars() {
+        // These characters have a meaning in exclude files.
         if matches!(letter, '\\' | '*' | '?' | '[' | ']' | ' ' | '!' | '#') {
             line.push('\\');
         }

@@ -1,5 +1,9 @@
 //! The only runner of git commands. All settings and environment variables that git gets are listed
 //! here.
+//!
+//! A repository's configuration can name programs, and an agent can write configuration. So nothing
+//! is inherited: not the environment, not the user's configuration, not hooks. It refuses to wait
+//! for a person: every prompt fails.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,9 +12,11 @@ use std::time::Duration;
 use super::{CommitIdentity, Error, GitProgram, Oid, Repository, WorkTreeDirs};
 use crate::process::{ProcessExit, ShortCommand, run_short_command};
 
-/// Time limit of a git command.
+/// Time limit of a git command. A pack of a large repository takes minutes; nothing that we run
+/// takes longer.
 const WALL: Duration = Duration::from_secs(600);
-/// Maximum output of a git command.
+/// Maximum output of a git command. Output is held in memory, so it has a cap. A caller that needs
+/// all of it must check `cut`.
 const OUTPUT_MAX: usize = 64 << 20;
 
 /// Settings that override any configuration file. Those that name a program name `false`, or
@@ -113,6 +119,7 @@ impl GitOutput {
             .split(|&byte| byte == 0)
             .map(|field| String::from_utf8_lossy(field).into_owned())
             .collect();
+        // The last field ends with a NUL too, which leaves an empty one behind it.
         if fields.last().is_some_and(String::is_empty) {
             fields.pop();
         }
@@ -123,6 +130,8 @@ impl GitOutput {
 impl Repository {
     /// Returns a command for the repository as a whole: objects and refs.
     pub(super) fn git(&self) -> GitCommand<'_> {
+        // Durable by default: forgetting it loses data in a power cut, while adding it costs
+        // milliseconds.
         let run = GitCommand::new(&self.tool, &self.common).with_git_dir(&self.common);
         self.writing_apart(run.durable())
     }
@@ -141,6 +150,7 @@ impl Repository {
         work_tree.push(&place.path);
         let mut run = GitCommand::new(&self.tool, &place.path).with_git_dir(&place.git_dir);
         run.place.push(work_tree);
+        // Otherwise a changed `commondir` could point refs and objects at another repository.
         self.writing_apart(run.env("GIT_COMMON_DIR", &self.common).durable())
     }
 }
@@ -173,7 +183,8 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Adds settings after our own, so that they override them.
+    /// Adds settings after our own, so that they override them. Git takes the last value of a
+    /// setting, so the order on the command line decides.
     pub fn settings(mut self, settings: Vec<OsString>) -> Self {
         self.place.extend(settings);
         self
@@ -214,6 +225,12 @@ impl<'a> GitCommand<'a> {
             .env("GIT_COMMITTER_EMAIL", &identity.email)
     }
 
+    /// Sets another author than the committer.
+    pub fn author(self, author: &CommitIdentity) -> Self {
+        self.env("GIT_AUTHOR_NAME", &author.name)
+            .env("GIT_AUTHOR_EMAIL", &author.email)
+    }
+
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
@@ -241,6 +258,7 @@ impl<'a> GitCommand<'a> {
         let dir = self.cwd.clone();
         let output = run_short_command(&self.into_short_command()).await?;
         match output.exit {
+            // Some commands answer by exit code: 1 for "no" and 128 for "there is none".
             ProcessExit::Code(code) if code == 0 || answers.contains(&code) => Ok(GitOutput {
                 code,
                 out: output.stdout,
@@ -251,6 +269,8 @@ impl<'a> GitCommand<'a> {
                 dir,
                 detail: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             }),
+            // Nothing is known about the effect of a command that was cut off, so it is an error of
+            // its own.
             ProcessExit::Signal(_)
             | ProcessExit::WallLimit
             | ProcessExit::IdleLimit
@@ -298,6 +318,7 @@ impl<'a> GitCommand<'a> {
             .first()
             .map(|verb| verb.to_string_lossy().into_owned());
         let output = self.output().await?;
+        // Half of a list must never be taken for all of it.
         if output.cut {
             Err(Error::TooLarge(verb.unwrap_or_default()))
         } else {

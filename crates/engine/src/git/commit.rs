@@ -2,6 +2,9 @@
 //!
 //! It uses plumbing commands only. `git add` and `git commit` would run hooks, and would look
 //! inside nested repositories with a git that uses their configuration.
+//!
+//! New objects go to a separate directory and enter the repository only after git's strict check.
+//! The module refuses to commit on any other branch than the worktree's own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -57,6 +60,7 @@ impl Repository {
     ) -> Result<WorktreeCommit, Error> {
         let place = worktree.work_tree_dirs()?;
         let head = self.head_at(&place).await?;
+        // The agent may have switched branches; a commit would then land on a branch of the user's.
         if head.branch.as_ref() != Some(&worktree.branch) {
             return Err(Error::WrongBranch {
                 path: worktree.path.clone(),
@@ -65,25 +69,32 @@ impl Repository {
             });
         }
         let (apart, objects_dir) = self.apart(&place)?;
+        // The snapshot uses our own index, so a failure leaves the worktree's index as it was.
         let snapshot = apart.snapshot(&place, &mut LargeFilePolicy::Refuse).await?;
         let tree = &snapshot.tree;
         let mut new_commit = None;
+        // Comparing trees and not files: a touched file without a change makes no commit.
         if *tree != self.tree_of(&head.commit).await? {
             let commit = apart
                 .commit_tree(tree, &[&head.commit], identity, message)
                 .await?;
+            // Objects before the ref. A ref to a missing object would break the repository.
             self.take_objects(&commit, &head.commit, &objects_dir)
                 .await?;
             let name = format!("refs/heads/{}", worktree.branch);
             let args = ["update-ref", "-m", "countersign: commit", &name];
             self.git()
                 .args(args)
+                // Compare and swap with the commit that was read above, in case something else
+                // moved the branch.
                 .args([commit.as_str(), head.commit.as_str()])
                 .run()
                 .await?;
             new_commit = Some(commit);
         }
         let index = place.git_dir.join("index");
+        // The index follows the commit. If we are killed before this line, the next commit finds no
+        // difference and replaces the index then.
         fs::rename(&snapshot.index, &index).map_err(Error::file(&index))?;
         remove_tree(&objects_dir).map_err(Error::file(&objects_dir))?;
         Ok(WorktreeCommit {
@@ -120,11 +131,14 @@ impl Repository {
                 budget,
             )
             .await?;
+        // The saved copy of the index is not needed: the worktree itself stays unchanged.
         fs::remove_file(&snapshot.index).map_err(Error::file(&snapshot.index))?;
         remove_tree(&objects_dir).map_err(Error::file(&objects_dir))?;
         let Some(commit) = saved else {
             return Ok(None);
         };
+        // Only the holder of the ticket's lease writes this ref, so a lock on it was left by a
+        // killed git.
         self.unlock_own_ref(name)?;
         self.git()
             .args(["update-ref", "--no-deref", name, commit.as_str()])
@@ -143,9 +157,12 @@ impl Repository {
         mut budget: SaveBudget,
     ) -> Result<Option<Oid>, Error> {
         let (identity, unchanged) = (CommitIdentity::countersign(), self.tree_of(head).await?);
+        // An unsound object without a path is a directory or a commit, and cannot be left out
+        // alone.
         let mut is_hopeless = false;
         for tries in 0..=UNSOUND_TRIES_MAX {
             let mut tree = apart.write_tree(place, index).await?;
+            // The last attempt saves an empty change with a message that says what was left out.
             if tries == UNSOUND_TRIES_MAX || is_hopeless {
                 tree = unchanged.clone();
             }
@@ -162,6 +179,7 @@ impl Repository {
                 Err(Error::Unsound { paths, .. }) => paths,
                 Err(error) => return Err(error),
             };
+            // No path was named, so the next round would fail in the same way.
             is_hopeless = paths.is_empty();
             let mut names = Vec::new();
             for path in &paths {
@@ -177,6 +195,8 @@ impl Repository {
             let remove = ["rm", "-r", "-f", "-q", "--cached", "--ignore-unmatch"];
             let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
             let run = apart.git_at(place).index(index).args(remove).args(from);
+            // Without this a file named `:(glob)*` would be taken for a pattern and remove
+            // everything.
             let run = run.env("GIT_LITERAL_PATHSPECS", "1").stdin(names);
             run.run().await?;
         }
@@ -197,6 +217,7 @@ impl Repository {
     }
 
     async fn update_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<bool, Error> {
+        // Git treats the zero id as "must not exist".
         let expected = old.map_or_else(|| new.zero(), Oid::to_string);
         let args = ["update-ref", "--no-deref", name, new.as_str(), &expected];
         if self
@@ -210,6 +231,7 @@ impl Repository {
         {
             return Ok(true);
         }
+        // The update may have failed because it was done before, by a run that was killed.
         Ok(self.read_ref(name).await?.as_ref() == Some(new))
     }
 
@@ -245,6 +267,7 @@ impl Repository {
         let lock = place.git_dir.join("countersign-index.lock");
         removed(&lock, fs::remove_file(&lock));
         let worktree_index = place.git_dir.join("index");
+        // Entries marked as unchanged would hide an agent's changes from the commit.
         if self.hides_nothing(place).await? && copy_index(&worktree_index, &index).is_ok() {
             match self.snapshot_from(place, index.clone(), large).await {
                 Ok(snapshot) => return Ok(snapshot),
@@ -253,6 +276,7 @@ impl Repository {
                 Err(error) => tracing::debug!(%error, "index not usable, starting from HEAD"),
             }
         }
+        // The first attempt has already counted files against the budget.
         large.start_again();
         removed(&index, fs::remove_file(&index));
         self.git_at(place)
@@ -280,16 +304,19 @@ impl Repository {
             "--deleted",
         ];
         let changed = git().args(list).output().await?;
+        // A cut list would commit only a part of the change, silently.
         if changed.cut {
             return Err(Error::TooLarge("ls-files".to_owned()));
         }
         let sorted = SortedPaths::sort(&changed.out, &place.path, large)?;
+        // Removals come first: a file may have become a directory with files in it.
         if !sorted.gone.is_empty() {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
             git().args(remove).stdin(sorted.gone).run().await?;
         }
         let added = !sorted.there.is_empty();
         if added {
+            // `--replace` lets a file take the place of a directory, which git refuses otherwise.
             let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
             // Git then skips names that `git fsck` would refuse, including those of other systems.
             let careful = ["-c", "core.protectHFS=true", "-c", "core.protectNTFS=true"];
@@ -297,6 +324,7 @@ impl Repository {
             git().args(add).stdin(sorted.there).run().await?;
         }
         let tree = self.write_tree(place, &index).await?;
+        // Git skips bad names without an error, so a second listing shows what is missing.
         let unstorable = if added {
             self.still_unknown(place, &index).await?
         } else {
@@ -356,6 +384,7 @@ impl Repository {
             .out
             .split(|&byte| byte == 0)
             .filter_map(|entry| entry.first());
+        // Lower-case tags are "assume unchanged", `S` is "skip worktree".
         let plain = tags.all(|tag| tag.is_ascii_uppercase() && *tag != b'S');
         Ok(listed.code == 0 && !listed.cut && plain)
     }
@@ -386,9 +415,12 @@ impl SortedPaths {
             let path = Path::new(OsStr::from_bytes(
                 entry.strip_suffix(b"\0").unwrap_or(entry),
             ));
+            // Git lists a nested repository as one entry with a slash at its end.
             if entry.ends_with(b"/\0") {
                 let name = path.to_string_lossy();
                 sorted.nested.push(name.trim_end_matches('/').to_owned());
+            // A path behind a link is not a file of this directory; git would read outside of the
+            // worktree.
             } else if is_real_path(root, path) {
                 if large.admits(root, path)? {
                     sorted.there.extend_from_slice(entry);
@@ -422,6 +454,7 @@ impl LargeFilePolicy<'_> {
 
     fn admits(&mut self, root: &Path, path: &Path) -> Result<bool, Error> {
         let meta = fs::symlink_metadata(root.join(path));
+        // A file that has gone in the meantime is handled by git itself.
         let bytes = meta.map_or(0, |meta| meta.len());
         match self {
             Self::LeaveOut(budget) => Ok(budget.try_admit(path, bytes)),

@@ -5,7 +5,12 @@
 //! run a builder's code as us; skipping them would write different content than the project
 //! intends. So they are refused, with the names of the keys.
 
-use super::{Error, Repository, WorkTreeDirs};
+use std::path::{Path, PathBuf};
+
+use super::{CommitIdentity, Error, Repository, WorkTreeDirs};
+
+/// Longest name or address of a person on a commit.
+const IDENTITY_CHARS_MAX: usize = 200;
 
 impl Repository {
     /// Fails if such keys exist. Call it before a command that reads or writes work tree files or
@@ -26,6 +31,34 @@ impl Repository {
 }
 
 impl Repository {
+    /// Returns the name and address that the person uses for commits here, from the repository's
+    /// configuration and these files, the strongest first. The files are read with the person's
+    /// home directory, which their `include.path` may name; `git config` runs no program.
+    pub async fn person_identity(
+        &self,
+        home: &Path,
+        files: &[PathBuf],
+    ) -> Result<Option<CommitIdentity>, Error> {
+        let mut found = [None, None];
+        for (key, value) in ["user.name", "user.email"].into_iter().zip(&mut found) {
+            for file in files {
+                let args = ["config", "--includes", "--get", key];
+                let run = self.git().args(args).accept_codes(&[1]);
+                let run = run.env("HOME", home).env("GIT_CONFIG_GLOBAL", file);
+                let text = run.text().await?;
+                let text = identity_part(&text);
+                if !text.is_empty() {
+                    *value = Some(text);
+                    break;
+                }
+            }
+        }
+        let [name, email] = found;
+        Ok(name
+            .zip(email)
+            .map(|(name, email)| CommitIdentity { name, email }))
+    }
+
     /// Returns the configured directory of hooks, if there is one. We never run them.
     pub async fn hooks_path(&self) -> Result<Option<String>, Error> {
         let args = ["config", "--local", "--get", "core.hooksPath"];
@@ -46,6 +79,16 @@ fn command_keys(fields: &[String]) -> Vec<String> {
     keys.sort();
     keys.dedup();
     keys
+}
+
+/// Returns a name or address on one line, without the signs that end it in a commit.
+fn identity_part(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let kept = line
+        .chars()
+        .filter(|c| !c.is_control() && !matches!(c, '<' | '>'));
+    kept.take(IDENTITY_CHARS_MAX).collect()
 }
 
 /// Returns whether a key would run a program. Git prints the section and the last word in lower

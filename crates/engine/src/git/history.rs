@@ -1,7 +1,7 @@
 //! Reads history: ranges, diffs and authors.
 
 use super::command::GitCommand;
-use super::{Error, Oid, Repository};
+use super::{CommitIdentity, Error, Oid, Repository};
 
 /// Number of unchanged lines around a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,6 +280,31 @@ impl Repository {
             .args(["log", "-z", "--no-mailmap", &max, format, &range])
             .fields();
         Ok(fields.await?.chunks_exact(7).filter_map(commit).collect())
+    }
+
+    /// Returns the author of the newest commit that is no merge; `None` if it names nobody.
+    pub async fn author_of(&self, commit: &Oid) -> Result<Option<CommitIdentity>, Error> {
+        let format = "--format=tformat:%an%x00%ae";
+        let args = ["log", "-z", "--no-mailmap", "--no-merges", "--max-count=1"];
+        let run = self.git().args(args).args([format, commit.as_str()]);
+        let fields = run.fields().await?;
+        let [name, email] = fields.as_slice() else {
+            return Ok(None);
+        };
+        let (name, email) = (name.trim(), email.trim());
+        Ok(
+            (!name.is_empty() && !email.is_empty()).then(|| CommitIdentity {
+                name: name.to_owned(),
+                email: email.to_owned(),
+            }),
+        )
+    }
+
+    /// Returns the subjects of the newest commits, newest first.
+    pub async fn recent_subjects(&self, tip: &Oid, max: usize) -> Result<Vec<String>, Error> {
+        let max = format!("--max-count={max}");
+        let args = ["log", "-z", "--no-merges", &max, "--format=tformat:%s"];
+        self.git().args(args).args([tip.as_str()]).fields().await
     }
 
     /// Returns all authors and committers of `from..to`.

@@ -54,14 +54,18 @@ pub(super) struct LandingTimeouts {
 
 impl LandingTimeouts {
     const USUAL: Self = Self {
+        // A landing of another process may itself wait for a user's index, so this is the longest
+        // wait.
         landing: Duration::from_secs(600),
         index: Duration::from_secs(180),
+        // A script of the user's, such as a commit hook, is often done within seconds.
         blocked: Duration::from_secs(3),
     };
 }
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of attempts to move the branch while another process locks it.
+/// Maximum number of attempts to move the branch while another process locks it. Git holds a ref's
+/// lock for milliseconds; fifty attempts are five seconds.
 const SWAPS_MAX: u32 = 50;
 
 /// The outcome of landing a commit on a branch.
@@ -129,7 +133,9 @@ impl WorkTreePlan {
     }
 
     fn undo(&self) -> Result<(), Error> {
+        // The index goes back first: its old entries describe the old files.
         self.index_files().restore()?;
+        // In reverse order, because a later step may need a directory that an earlier one made.
         for (number, step) in self.steps.iter().enumerate().rev() {
             let full = self.place.path.join(&step.path);
             step.undo(self.site(), number).map_err(Error::file(&full))?;
@@ -160,8 +166,12 @@ impl Repository {
         old: &Oid,
         timeouts: LandingTimeouts,
     ) -> Result<LandingOutcome, Error> {
+        // A symbolic ref must be resolved first, or the work trees on the real branch are not
+        // found.
         let branch = &self.real_branch(branch).await?;
         let _lock = self.landing_lock(timeouts).await?;
+        // A killed landing is cleared up before the new one looks at the files, which may be half
+        // exchanged.
         self.recover(timeouts).await?;
         let until = Instant::now() + timeouts.blocked;
         loop {
@@ -186,11 +196,13 @@ impl Repository {
     /// Returns the paths that differ from HEAD in the user's own work tree, at a moment without a
     /// landing.
     pub async fn dirty_between_landings(&self) -> Result<Vec<String>, Error> {
+        // Without a landing in progress the first look is enough, and costs no lock.
         self.recover_landing().await?;
         let dirty = self.dirty().await?;
         if dirty.is_empty() {
             return Ok(dirty);
         }
+        // A landing may have been under way during the first look, so its files looked changed.
         let _lock = self.landing_lock(LandingTimeouts::USUAL).await?;
         self.recover(LandingTimeouts::USUAL).await?;
         self.dirty().await
@@ -210,10 +222,12 @@ impl Repository {
         timeouts: LandingTimeouts,
     ) -> Result<LandingOutcome, Error> {
         let tip = self.branch_tip(branch).await?;
+        // The tip is read before the work trees: a tip that moves in between is caught by the swap.
         let places = match self.places_on(branch).await? {
             Ok(places) => places,
             Err((work_tree, why)) => return Ok(LandingOutcome::Blocked { work_tree, why }),
         };
+        // We were killed after the branch had moved; the same call again is a success.
         if tip.as_ref() == Some(new) {
             let forwarded = places.into_iter().map(|place| place.path).collect();
             return Ok(LandingOutcome::Done { forwarded });
@@ -229,10 +243,12 @@ impl Repository {
             Err(blocked) => return Ok(blocked),
         };
         let journal = LandingJournal::new(branch, old, new, &plans);
+        // Without a work tree on the branch only the ref moves, which needs no undo.
         if !plans.is_empty() {
             self.write_journal(&journal)?;
         }
         let outcome = self.execute(&journal, &plans, timeouts).await;
+        // The branch decides and not the error: a command may fail after it has done its work.
         if self.finish_or_undo(&journal, &plans).await? {
             let forwarded = plans.into_iter().map(|plan| plan.place.path).collect();
             return Ok(LandingOutcome::Done { forwarded });
@@ -263,6 +279,7 @@ impl Repository {
                 }
             }
         }
+        // One sync per file system, because `syncfs` writes everything on it.
         let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
         let mut synced = vec![device(&self.common)];
         sync(&self.common).await?;
@@ -284,12 +301,14 @@ impl Repository {
         old: &Oid,
         new: &Oid,
     ) -> Result<Result<WorkTreePlan, LandingOutcome>, Error> {
+        // A merge or rebase of the user's keeps state that a moved branch would contradict.
         if let Some(what) = super::state::unfinished_in(&place.git_dir) {
             return Ok(Err(LandingOutcome::Blocked {
                 work_tree: place.path,
                 why: format!("a {what} is unfinished there"),
             }));
         }
+        // The user's configuration may name filters or drivers that would run as programs here.
         self.refuse_commands(Some(&place)).await?;
         let mut plan = WorkTreePlan {
             stage: make_stage(&place)?,
@@ -305,6 +324,8 @@ impl Repository {
         match self.stage_files(&mut plan, changes, old, new).await {
             Ok(Ok(())) => Ok(Ok(plan)),
             Ok(Err(why)) => {
+                // The staged files are ours, so a refusal must not leave them in the user's git
+                // directory.
                 plan.clean_up()?;
                 Ok(Err(plan.held_outcome(why)))
             }
@@ -366,16 +387,20 @@ impl Repository {
     ) -> Result<LandingOutcome, Error> {
         let (branch, old, new) = (&journal.branch, &journal.old, &journal.new);
         for plan in plans {
+            // All index locks are taken before the first file is touched. Until they are released,
+            // `git add` and `git commit` of the user's fail.
             plan.index_files().lock(timeouts.index).await?;
             if !self.is_on(&plan.place, branch, old).await? {
                 return Ok(
                     plan.held_outcome(format!("it left {branch} while a change was landing"))
                 );
             }
+            // The final index is made under the lock, from the index as it is now.
             if let Err(why) = self.make_next_index(plan, old, new).await? {
                 return Ok(plan.held_outcome(why));
             }
         }
+        // Files before the index: if we are killed here, the journal restores them.
         for plan in plans {
             if let Some(blocked) = plan.apply()? {
                 return Ok(blocked);
@@ -391,6 +416,7 @@ impl Repository {
             }
             plan.index_files().replace()?;
         }
+        // The branch last. Before it nothing has landed, after it nothing is left to do.
         self.swap_branch(branch, new, old).await
     }
 
@@ -404,6 +430,7 @@ impl Repository {
     ) -> Result<LandingOutcome, Error> {
         let name = format!("refs/heads/{branch}");
         for _ in 0..SWAPS_MAX {
+            // A killed git leaves its lock for ever, and every attempt would fail.
             self.unlock_shared_branch(branch).await?;
             let args = ["update-ref", "-m", "countersign: land", &name];
             let run = self.git().args(args).args([new.as_str(), old.as_str()]);
@@ -413,6 +440,8 @@ impl Repository {
                 });
             }
             let to = self.branch_tip(branch).await?;
+            // A failure with the branch unchanged was a lock; any other value means that we lost
+            // the race.
             if to.as_ref() != Some(old) {
                 return Ok(LandingOutcome::Moved { to });
             }
@@ -432,6 +461,7 @@ impl Repository {
                     journal.new.clone(),
                 );
                 let mut plans = journal.into_plans();
+                // A work tree that the user has deleted since needs no repair.
                 plans.retain(|plan| plan.place.git_dir.is_dir() && plan.place.path.is_dir());
                 for plan in &plans {
                     // Someone may have removed our lock and taken their own.
@@ -440,6 +470,7 @@ impl Repository {
                 let journal = LandingJournal::new(&branch, &old, &new, &plans);
                 self.finish_or_undo(&journal, &plans).await.map(drop)
             }
+            // A journal that cannot be parsed was not written completely, so nothing had begun.
             None => self.remove_journal(),
         }
     }
@@ -451,6 +482,7 @@ impl Repository {
         journal: &LandingJournal,
         plans: &[WorkTreePlan],
     ) -> Result<bool, Error> {
+        // An ancestor counts too: others may have committed on top before we could finish.
         let arrived = self.has_arrived(&journal.branch, &journal.new).await?;
         if !arrived {
             for plan in plans {
@@ -508,12 +540,14 @@ fn make_stage(place: &WorkTreeDirs) -> Result<PathBuf, Error> {
     } else {
         place.path.join(STAGE_BESIDE)
     };
+    // A stage left by a killed landing has another change's files in it.
     remove_tree(&stage).map_err(Error::file(&stage))?;
     for dir in ["old", "new"] {
         let dir = stage.join(dir);
         fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
     }
     if !same_device {
+        // Our directory must not appear as an untracked one in the user's `git status`.
         let ignore = stage.join(".gitignore");
         fs::write(&ignore, "*\n").map_err(Error::file(&ignore))?;
     }

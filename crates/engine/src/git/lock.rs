@@ -9,6 +9,7 @@ use super::{Error, Repository};
 
 /// Maximum wait for the lock of a repository.
 const WAIT_MAX: Duration = Duration::from_secs(120);
+// The lock is polled: a blocking call would hold an async thread, and could not be cancelled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Lock that is held until dropped. The operating system releases it if we are killed.
@@ -40,6 +41,7 @@ pub struct LandingTurn(#[expect(dead_code, reason = "held for its lock")] File);
 impl Repository {
     /// Takes the turn to land on a branch, if it is free.
     pub fn try_landing_turn(&self, branch: &str) -> Result<Option<LandingTurn>, Error> {
+        // A branch name may contain slashes, so its hash is the file name.
         let name = crate::hash::short_sha256(branch.as_bytes());
         let path = self.common.join(format!("countersign-landing-{name}.lock"));
         let file = open_lock_file(&path)?;

@@ -3,6 +3,8 @@
 //! Throw-away checkouts borrow from it. They could borrow from the repository itself, but then
 //! every object of earlier rounds, including messages, would be one command away from a reviewer
 //! that must not know them.
+//!
+//! It only grows, and can be thrown away at any time: everything in it is in the repository.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,7 +16,8 @@ use super::lock::RepositoryLock;
 use super::state::sync;
 use super::{Error, Oid, Repository};
 
-/// Maximum number of bases that are passed to git as already present.
+/// Maximum number of bases that are passed to git as already present. Git compares against each of
+/// them, and the newest ones share nearly all history.
 const BASES_MAX: usize = 50;
 
 impl Repository {
@@ -22,6 +25,7 @@ impl Repository {
     pub(super) async fn update_mirror(&self, dir: &Path, base: &Oid) -> Result<(), Error> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
         crate::private_files::make_dir(parent).map_err(Error::file(parent))?;
+        // Two checkouts of one repository may ask for different bases at the same time.
         let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
         let list = dir.join("bases");
         let bases = fs::read_to_string(&list).unwrap_or_default();
@@ -31,6 +35,7 @@ impl Repository {
             // again.
             bases.clear();
         }
+        // The usual case: the base has not moved since the last checkout.
         if bases.iter().any(|oid| oid == base.as_str()) {
             return Ok(());
         }
@@ -39,6 +44,7 @@ impl Repository {
             reset_mirror(dir)?;
             self.init(dir, &["--bare"]).await?;
         }
+        // A base may have vanished from the repository, for example after a forced push.
         let haves = self.existing_oids(&bases).await?;
         self.copy_objects(base, &haves, dir).await?;
         bases.insert(0, base.to_string());
@@ -75,6 +81,7 @@ impl Repository {
             .stdout_to(&pack)
             .run()
             .await?;
+        // The index is made in the target, so that git looks for bases of deltas there.
         let index = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         index.args(["index-pack"]).args([&pack]).run().await
     }
@@ -85,6 +92,7 @@ impl Repository {
         let format = self
             .cached_answer(&["rev-parse", "--show-object-format"])
             .await?;
+        // Object ids of different formats cannot be mixed in one store.
         let format = format!("--object-format={format}");
         let init =
             GitCommand::new(&self.tool, dir).args(["init", "--quiet", "--template=", &format]);
@@ -122,6 +130,7 @@ fn is_whole(dir: &Path, hash_bytes: usize) -> bool {
             _ => false,
         }
     };
+    // A power cut leaves empty files rather than wrong ones.
     holds_something("HEAD") && holds_something("config") && packs.all(pack_is_whole)
 }
 
@@ -145,6 +154,7 @@ fn reset_mirror(dir: &Path) -> Result<(), Error> {
 pub(super) fn borrow_from(mirror: &Path, git_dir: &Path) -> Result<(), Error> {
     let file: PathBuf = git_dir.join("objects/info/alternates");
     let dir = git_dir.join("objects/info");
+    // The path is stored and read from another directory, so it must be absolute.
     let objects = fs::canonicalize(mirror.join("objects")).map_err(Error::file(mirror))?;
     fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
     fs::write(&file, format!("{}\n", objects.display())).map_err(Error::file(&file))

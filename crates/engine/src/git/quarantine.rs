@@ -1,6 +1,9 @@
 //! Keeps objects that an agent made, or that we make from its files, out of the repository until
 //! git's own strict check accepts them. Until then they are in a separate directory, where nothing
 //! refers to them.
+//!
+//! Git does not check objects strictly that were written locally, and a crafted one could harm any
+//! later clone of the repository.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -24,7 +27,8 @@ const APART: &str = "countersign-apart";
 const PROBLEMS_MAX: usize = 10;
 const TOLD_CHARS_MAX: usize = 300;
 
-/// Matches `error: object 1234…: gitmodulesUrl: disallowed submodule url: …`.
+/// Matches `error: object 1234…: gitmodulesUrl: disallowed submodule url: …`. The texts are git's
+/// own; `LC_ALL` in our environment keeps them in English.
 static COMPLAINT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)object ([0-9a-f]{40,64}): (.*)$").ok());
 
@@ -36,6 +40,7 @@ impl Repository {
         let objects = dir.join("objects");
         let info = objects.join("info");
         fs::create_dir_all(&info).map_err(Error::file(&info))?;
+        // Without the alternates git would not find the objects that the new ones refer to.
         let alternates = info.join("alternates");
         let line = [self.common.join("objects").as_os_str().as_bytes(), b"\n"].concat();
         fs::write(&alternates, line).map_err(Error::file(&alternates))?;
@@ -61,6 +66,8 @@ impl Repository {
         // The name has forty digits, as libraries that read git's files themselves expect.
         let name = format!("objects/pack/pack-{}{name}.pack", &new.as_str()[..24]);
         let pack = self.common.join(name);
+        // The name is new by construction, so an existing file is a mistake and must not be
+        // overwritten.
         if pack.exists() {
             return Err(Error::file(&pack)(io::ErrorKind::AlreadyExists.into()));
         }
@@ -73,6 +80,7 @@ impl Repository {
         let range = format!("{new}\n^{old}\n");
         let result = self.pack_soundly(git, &range, &pack).await;
         if result.is_ok() {
+            // The pack's name must be on disk before a ref that needs it.
             return sync_file(&self.common.join("objects/pack"));
         }
         // Nothing refers to the pack; without its index git does not even see it.
@@ -93,7 +101,8 @@ impl Repository {
         result
     }
 
-    /// Packs a range and runs the strict check of `git index-pack` on it.
+    /// Packs a range and runs the strict check of `git index-pack` on it. Only a pack is checked as
+    /// a whole: `git fsck` would read the whole repository instead.
     async fn pack_soundly<'a>(
         &self,
         git: impl Fn() -> GitCommand<'a>,
@@ -128,6 +137,7 @@ async fn unsound(git: GitCommand<'_>, range: &str, detail: &str) -> Error {
         .output()
         .await
         .map(|output| output.out)
+        // Without names the error is less helpful, but still an error.
         .unwrap_or_default();
     let name_of = |oid: &str| {
         let mut lines = listed.split(|byte| *byte == b'\n');
@@ -144,6 +154,7 @@ async fn unsound(git: GitCommand<'_>, range: &str, detail: &str) -> Error {
             Some(name) => format!("{}: {}", name.display(), &captures[2]),
             None => format!("a directory or commit ({})", &captures[2]),
         };
+        // An agent can make thousands of bad files; the list is for a person.
         if what.len() < PROBLEMS_MAX {
             what.push(plain(&line, TOLD_CHARS_MAX));
         }

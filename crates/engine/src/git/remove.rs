@@ -3,6 +3,8 @@
 //!
 //! It keeps no directory open and does not recurse: a tree of 30,000 levels has paths that are
 //! longer than the kernel accepts, and would exhaust both open files and the stack.
+//!
+//! Links are removed and never followed: one of them may point to the person's home.
 
 use std::fs;
 use std::io;
@@ -20,6 +22,7 @@ enum RemoveStep {
 
 /// Removes whatever is there, including directories that deny access. A missing path is fine.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
+    // The link itself is looked at, so a link to a directory is removed as a file.
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => remove_dir(path),
         Ok(_) => fs::remove_file(path),
@@ -34,6 +37,7 @@ fn remove_dir(top: &Path) -> io::Result<()> {
     let mut steps = vec![RemoveStep::Empty(top.to_owned())];
     while let Some(step) = steps.pop() {
         let dir = match step {
+            // A directory is removed after its content, which was pushed above it.
             RemoveStep::Remove(dir) => {
                 fs::remove_dir(dir)?;
                 continue;
@@ -41,6 +45,7 @@ fn remove_dir(top: &Path) -> io::Result<()> {
             RemoveStep::Empty(dir) => dir,
         };
         steps.push(RemoveStep::Remove(dir.clone()));
+        // Collecting entries one by one keeps memory bounded in a directory with millions of files.
         for entry in open_dir(&dir)? {
             let entry = entry?;
             if !entry.file_type()?.is_dir() {
@@ -48,6 +53,7 @@ fn remove_dir(top: &Path) -> io::Result<()> {
             } else if entry.path().as_os_str().len() < path_max {
                 steps.push(RemoveStep::Empty(entry.path()));
             } else {
+                // A short path at the top is always accepted by the kernel.
                 let short = unused_name(top, &mut moved);
                 // Moving a directory changes its `..` entry, so it must be writable too.
                 make_accessible(&entry.path())?;
@@ -62,6 +68,7 @@ fn remove_dir(top: &Path) -> io::Result<()> {
 fn open_dir(dir: &Path) -> io::Result<fs::ReadDir> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // The sandbox's user is ours, so we own the directory and may change its mode.
             make_accessible(dir)?;
             fs::read_dir(dir)
         }

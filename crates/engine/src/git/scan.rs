@@ -33,7 +33,7 @@ const NAME_CHARS_MAX: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Search {
     /// Credentials that agents were given.
-    pub lent: Redactor,
+    pub credentials: Redactor,
     /// Characters that no text of a commit should have.
     pub is_hidden: fn(char) -> bool,
 }
@@ -80,7 +80,7 @@ impl Repository {
         };
         let contents: Vec<Oid> = range.by.keys().cloned().collect();
         let objects: Vec<Oid> = range.commits.iter().chain(&contents).cloned().collect();
-        let scanned = match self.look_into(&objects, search, scratch).await? {
+        let scanned = match self.find_secrets_in(&objects, search, scratch).await? {
             Ok(scanned) => scanned,
             Err((oid, why)) => return Ok(unread(range.describe(&oid, &why))),
         };
@@ -88,14 +88,14 @@ impl Repository {
         let secrets_before = if found_any {
             let before: Vec<Oid> = range.before.iter().cloned().collect();
             // Content that cannot be scanned does not count as existing before.
-            match self.look_into(&before, search, scratch).await? {
+            match self.find_secrets_in(&before, search, scratch).await? {
                 Ok(scanned) => scanned.secrets.into_values().flatten().collect(),
                 Err(_) => Vec::new(),
             }
         } else {
             Vec::new()
         };
-        Ok(range.report(&scanned, &secrets_before, &search.lent))
+        Ok(range.report(&scanned, &secrets_before, &search.credentials))
     }
 
     /// Reads the commits of a range and their changes; the inner error says why there are too many.
@@ -147,7 +147,7 @@ impl Repository {
     }
 
     /// Returns the secrets in objects; the inner error names one that is too large.
-    async fn look_into(
+    async fn find_secrets_in(
         &self,
         oids: &[Oid],
         search: &Search,
@@ -259,7 +259,7 @@ fn look_through(file: &Path, search: &Search) -> io::Result<ScannedObjects> {
         if kind == "commit" && String::from_utf8_lossy(&bytes).contains(search.is_hidden) {
             scanned.hidden.insert(oid.clone());
         }
-        let secrets = find(&bytes, &search.lent);
+        let secrets = find(&bytes, &search.credentials);
         if !secrets.is_empty() {
             scanned.secrets.insert(oid, secrets);
         }
@@ -314,7 +314,7 @@ impl CommitRange {
         }
     }
 
-    fn report(&self, objects: &ScannedObjects, known: &[Match], lent: &Redactor) -> Scanned {
+    fn report(&self, objects: &ScannedObjects, known: &[Match], credentials: &Redactor) -> Scanned {
         let mut scanned = Scanned::default();
         let known_texts: HashSet<&[u8]> = known.iter().map(|secret| &secret.text[..]).collect();
         let mut reported = HashSet::new();
@@ -325,7 +325,7 @@ impl CommitRange {
                 {
                     continue;
                 }
-                let name = redacted_path(path, lent);
+                let name = redacted_path(path, credentials);
                 let earlier = self.last.get(path) != Some(blob);
                 let commit = self.by.get(blob).filter(|_| earlier);
                 let of =
@@ -339,8 +339,8 @@ impl CommitRange {
             }
         }
         for path in &self.names {
-            for secret in find(path.as_os_str().as_bytes(), lent) {
-                let place = format!("the name of the file {}", redacted_path(path, lent));
+            for secret in find(path.as_os_str().as_bytes(), credentials) {
+                let place = format!("the name of the file {}", redacted_path(path, credentials));
                 scanned
                     .secrets
                     .push(LeakedSecret::outside(secret.kind, place));
@@ -375,9 +375,9 @@ impl LeakedSecret {
 }
 
 /// Returns a path for people, with secrets redacted.
-fn redacted_path(path: &Path, lent: &Redactor) -> String {
+fn redacted_path(path: &Path, credentials: &Redactor) -> String {
     let mut bytes = path.as_os_str().as_bytes().to_vec();
-    for secret in find(&bytes.clone(), lent) {
+    for secret in find(&bytes.clone(), credentials) {
         let at = bytes
             .windows(secret.text.len())
             .position(|part| part == secret.text);

@@ -74,11 +74,11 @@ const MATCHES_MAX: usize = 100;
 
 /// Returns every secret in the bytes. Bytes with NULs are searched again without them, to find text
 /// in UTF-16 or UTF-32.
-pub(super) fn find(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
-    let mut matches = find_plain(bytes, lent);
+pub(super) fn find(bytes: &[u8], credentials: &Redactor) -> Vec<Match> {
+    let mut matches = find_plain(bytes, credentials);
     if bytes.contains(&0) {
         let squeezed: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
-        for secret in find_plain(&squeezed, lent) {
+        for secret in find_plain(&squeezed, credentials) {
             if !matches.iter().any(|other| other.text == secret.text) {
                 matches.push(secret);
             }
@@ -87,12 +87,12 @@ pub(super) fn find(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
     matches
 }
 
-fn find_plain(bytes: &[u8], lent: &Redactor) -> Vec<Match> {
+fn find_plain(bytes: &[u8], credentials: &Redactor) -> Vec<Match> {
     let shaped = PATTERNS.iter().flat_map(|(kind, pattern)| {
         let places = pattern.find_iter(bytes).take(MATCHES_MAX);
         places.map(|hit| (*kind, hit.range()))
     });
-    let given = lent
+    let given = credentials
         .find(bytes)
         .take(MATCHES_MAX)
         .map(|range| (LENT, range));

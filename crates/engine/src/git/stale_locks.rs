@@ -1,5 +1,8 @@
 //! Removes locks that a killed git left: git itself never removes them, and from then on refuses
 //! everything that needs them.
+//!
+//! It refuses to remove a lock that may be in use: a wrong guess would let two writers into one
+//! ref.
 
 use std::fs;
 use std::io;
@@ -44,10 +47,13 @@ impl Repository {
 
 async fn is_lock_stale(lock: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    // No lock, nothing to do: the usual case costs one call.
     let Some(first) = modified(lock) else {
         return false;
     };
     for _ in 0..STALE_AFTER.as_millis() / POLL_INTERVAL.as_millis() {
+        // A new time means another git took the lock meanwhile, and the wait starts over at the
+        // caller.
         if modified(lock) != Some(first) || is_open(lock) {
             return false;
         }
@@ -59,6 +65,7 @@ async fn is_lock_stale(lock: &Path) -> bool {
 /// Returns whether any process that we can inspect has the file open.
 pub(super) fn is_open(path: &Path) -> bool {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    // Processes of other users cannot be inspected; for them the time alone decides.
     let handles = entries("/proc".into()).flat_map(|process| entries(process.path().join("fd")));
     handles
         .into_iter()

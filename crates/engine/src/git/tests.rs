@@ -1,11 +1,12 @@
 //! Tests on real repositories, some of them prepared as traps.
 
+mod bundles;
 mod checkouts;
 mod forms;
 mod gate;
 mod landing;
-mod parcels;
 mod scans;
+mod styles;
 mod traps;
 mod worktrees;
 

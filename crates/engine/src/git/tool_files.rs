@@ -7,58 +7,26 @@
 //! appearance: without case, without invisible characters, and with look-alike letters as the Latin
 //! ones.
 
-/// Names that each tool reads anywhere in the tree: a name, or the beginning of one (`x*`).
-const BY_TOOL: &[(&str, &[&str])] = &[
-    (
-        "claude",
-        &[
-            "claude.md",
-            "claude.local.md",
-            ".claude*",
-            ".mcp.json",
-            ".worktreeinclude",
-        ],
-    ),
-    (
-        "codex",
-        &["agents.md", "agents.override.md", ".codex*", ".agents"],
-    ),
-    ("gemini", &["gemini.md", ".gemini*", ".env*", ".aiexclude"]),
-    (
-        "opencode",
-        &[
-            "opencode.json*",
-            ".opencode*",
-            "agents.md",
-            "context.md",
-            "bunfig.toml",
-        ],
-    ),
-    ("copilot", &[".copilot*", "copilot-instructions.md"]),
-    ("goose", &[".goose*", "goose.yaml"]),
-    ("qwen", &["qwen.md", ".qwen*", ".env*"]),
-    ("aider", &[".aider*", "conventions.md", ".env*"]),
-    ("cursor", &[".cursor*"]),
-    (
-        "other agents",
-        &[
-            "agent.md",
-            "warp.md",
-            "crush.md",
-            "iflow.md",
-            ".windsurf*",
-            ".clinerules",
-            ".cline*",
-            ".roo*",
-            ".kiro",
-            ".amp",
-            ".continue*",
-            ".rules",
-            ".crush*",
-            ".junie",
-            ".augment*",
-        ],
-    ),
+use crate::agent::registry;
+
+/// Names that agents without an adapter of ours read anywhere in the tree: a name, or the beginning of
+/// one (`x*`). Known agents declare theirs in `AgentCli::tool_files`.
+const OTHER_AGENTS: &[&str] = &[
+    "agent.md",
+    "warp.md",
+    "crush.md",
+    "iflow.md",
+    ".windsurf*",
+    ".clinerules",
+    ".cline*",
+    ".roo*",
+    ".kiro",
+    ".amp",
+    ".continue*",
+    ".rules",
+    ".crush*",
+    ".junie",
+    ".augment*",
 ];
 
 /// Files without a leading dot that other tools read automatically.
@@ -82,7 +50,8 @@ const OTHER: &[&str] = &[
 pub fn is_agent_configuration(path: &str) -> bool {
     let parts = normalized_components(path);
     let is_agent_file = |part: &str| {
-        let mut names = BY_TOOL.iter().flat_map(|(_, names)| names.iter());
+        let known = registry::ALL.iter().flat_map(|cli| cli.tool_files);
+        let mut names = known.chain(OTHER_AGENTS);
         names.any(|name| name_matches(name, part))
     };
     let (first, second) = (parts.first(), parts.get(1));
@@ -233,16 +202,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::agent::registry;
 
     #[test]
-    fn every_known_agent_has_a_list_of_its_own() {
+    fn every_known_agent_names_the_files_that_it_reads() {
         for cli in registry::ALL {
-            assert!(
-                BY_TOOL.iter().any(|(tool, _)| *tool == cli.name),
-                "{}",
-                cli.name
-            );
+            assert!(!cli.tool_files.is_empty(), "{}", cli.name);
+            for name in cli.tool_files {
+                // Paths are compared in lower case.
+                assert_eq!(*name, name.to_lowercase(), "{}", cli.name);
+                let path = name.replace('*', "x");
+                assert!(is_agent_configuration(&path), "{path}");
+            }
         }
     }
 

@@ -4,6 +4,9 @@
 //! says that it was completed. Without it nobody has worked there yet, and a half-made worktree is
 //! made again. With it the files are someone's work and are kept, whichever part of git's own
 //! records is gone.
+//!
+//! The module refuses a directory with files of anyone else, and never follows a pointer that an
+//! agent could have written.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +21,8 @@ use super::{Error, Oid, Repository, WorkTreeDirs};
 
 /// Content of `commondir` in the git directory of a worktree.
 const COMMON: &str = "../..\n";
-/// Maximum number of worktrees with one name.
+/// Maximum number of worktrees with one name. A bound for the search of a free name; in practice
+/// the first or second is free.
 const WORKTREES_MAX: u32 = 100_000;
 
 /// A worktree of ours, with its branch.
@@ -65,11 +69,14 @@ impl Repository {
         start: &Oid,
         path: &Path,
     ) -> Result<Worktree, Error> {
+        // Git's own worktree commands do not exclude each other: two could register the same path.
         let _lock = self.lock_repository().await?;
         self.unlock_shared_ref(&format!("refs/heads/{branch}"))
             .await?;
         let path = canonical_worktree_path(path)?;
         let git_dir = self.registered_git_dir(&path);
+        // The marker, the records and the files can each be missing after a kill. The arms go
+        // through all combinations.
         let origin = match (ready_marker(&path).exists(), git_dir, path.is_dir()) {
             (true, Some(git_dir), true) if self.is_broken(&git_dir, branch) => {
                 self.ensure_branch(branch, start).await?;
@@ -80,6 +87,7 @@ impl Repository {
             (true, None, true) => self.register_again(branch, &path).await?,
             (_, git_dir, _) => self.make_worktree(branch, start, git_dir, &path).await?,
         };
+        // The records are read back, because git may have chosen another name for them.
         let git_dir = self
             .registered_git_dir(&path)
             .ok_or_else(|| Error::Occupied(path.clone()))?;
@@ -112,15 +120,19 @@ impl Repository {
     ) -> Result<Option<Oid>, Error> {
         let _lock = self.lock_repository().await?;
         let path = &worktree.path;
+        // A worktree without its directory has no changes to save.
         let saved = match self.registered_git_dir(path) {
             Some(_) if path.is_dir() => self.save_leftovers(worktree, keep).await?,
             _ => None,
         };
         let note = ready_marker(path);
+        // Records before files: a crash in between leaves files with their marker, which
+        // `ensure_worktree` registers again.
         if let Some(git_dir) = self.registered_git_dir(path) {
             self.discard_records(&git_dir)?;
         }
         remove_tree(path).map_err(Error::file(path))?;
+        // The marker goes last: without it, files that are left would count as half-made.
         remove_file(&note)?;
         Ok(saved)
     }
@@ -144,6 +156,7 @@ impl Repository {
         let pointer = path.join(".git");
         let entries = fs::read_dir(self.common.join("worktrees")).ok()?;
         let dirs = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        // The pointer in the worktree is the agent's to change, so it is not asked.
         dirs.into_iter().find(|dir| {
             let points_here = fs::read_to_string(dir.join("gitdir"))
                 .is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == pointer);
@@ -172,6 +185,7 @@ impl Repository {
         unfinished: Option<PathBuf>,
         path: &Path,
     ) -> Result<WorktreeOrigin, Error> {
+        // A half-made worktree has only our own files, so it may be removed.
         if unfinished.is_none() && has_user_files(path) {
             return Err(Error::Occupied(path.to_owned()));
         }
@@ -179,12 +193,14 @@ impl Repository {
         let existed = unfinished.is_some() || path.exists();
         remove_tree(path).map_err(Error::file(path))?;
         self.remove_broken_records(path)?;
+        // The branch is made before the records, which name it.
         let is_new_branch = self.ensure_branch(branch, start).await?;
         self.add_records(branch, path).await?;
         let git_dir = self
             .registered_git_dir(path)
             .ok_or_else(|| Error::Occupied(path.to_owned()))?;
         self.check_out(&git_dir, path).await?;
+        // The files must be on disk before the marker says that they are complete.
         sync(path).await?;
         write_durably(&ready_marker(path), format!("{branch}\n").as_bytes())?;
         Ok(if is_new_branch && !existed {
@@ -196,6 +212,7 @@ impl Repository {
 
     /// Creates only git's records; our own runner writes the files afterwards.
     async fn add_records(&self, branch: &str, path: &Path) -> Result<(), Error> {
+        // Here git keeps more than three files, and their format is its own business.
         let plain = !["reftable", "config.worktree"]
             .iter()
             .any(|name| self.common.join(name).exists());
@@ -210,6 +227,7 @@ impl Repository {
     /// some of them empty, which `git fsck` reports as a broken repository.
     fn write_records(&self, branch: &str, path: &Path) -> Result<(), Error> {
         let part = self.common.join("countersign-worktree.part");
+        // A part left by a kill is worthless, since it never got its name.
         remove_tree(&part).map_err(Error::file(&part))?;
         let refs = part.join("refs");
         fs::create_dir_all(&refs).map_err(Error::file(&refs))?;
@@ -238,11 +256,13 @@ impl Repository {
             // Write the pointer first: git prunes records whose worktree does not point back.
             fs::write(&pointer, pointer_text(&git_dir)).map_err(Error::file(&pointer))?;
             fs::rename(&part, &git_dir).map_err(Error::file(&git_dir))?;
+            // The rename must be on disk before anything refers to the worktree.
             return sync_file(&all);
         }
         Err(Error::Occupied(all))
     }
 
+    /// Adds a worktree with git's own command, where the records need no care of ours.
     async fn add_by_git(&self, branch: &str, path: &Path) -> Result<(), Error> {
         let run = self.git().args([
             "worktree",
@@ -260,6 +280,7 @@ impl Repository {
             git_dir: git_dir.to_owned(),
             path: path.to_owned(),
         };
+        // We hold the repository's lock, so this one belongs to a killed git.
         remove_file(&git_dir.join("index.lock"))?;
         self.git_at(&place)
             .args(["read-tree", "-u", "--reset", "HEAD"])
@@ -303,13 +324,16 @@ impl Repository {
     /// Restores the records of a worktree whose files exist. Git adds no worktree over existing
     /// files, so they are moved away meanwhile.
     async fn register_again(&self, branch: &str, path: &Path) -> Result<WorktreeOrigin, Error> {
+        // The same name is looked for by `canonical_worktree_path`, after a kill in between.
         let moved = path.with_extension("aside");
         let failed = Error::file;
         fs::rename(path, &moved).map_err(failed(path))?;
         self.remove_broken_records(path)?;
         let added = self.add_records(branch, path).await;
+        // Git has created an empty directory with a pointer, in the place of the files.
         remove_tree(path).map_err(failed(path))?;
         fs::rename(&moved, path).map_err(failed(&moved))?;
+        // The error is returned only after the files are back.
         added?;
         let git_dir = self
             .registered_git_dir(path)
@@ -319,6 +343,7 @@ impl Repository {
             git_dir,
             path: path.to_owned(),
         };
+        // Only the index is filled; the files are the agent's and stay as they are.
         self.git_at(&place)
             .args(["read-tree", "HEAD"])
             .run()
@@ -359,6 +384,7 @@ fn repair_worktree(git_dir: &Path, path: &Path) -> Result<WorktreeOrigin, Error>
     if fs::read(&pointer).is_ok_and(|text| text == expected) {
         return Ok(WorktreeOrigin::Found);
     }
+    // An agent may have replaced the pointer with a directory.
     remove_tree(&pointer).map_err(Error::file(&pointer))?;
     fs::write(&pointer, expected).map_err(Error::file(&pointer))?;
     Ok(WorktreeOrigin::Recovered)

@@ -1,7 +1,6 @@
 //! Reviews a change that belongs to no ticket: with the same checkouts, sandbox, reader and state
 //! machine, on a ticket that is in no store. It builds nothing and lands nothing.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use findings::ReviewClaim;
@@ -19,7 +18,7 @@ use crate::process::StopSignal;
 use crate::project::Project;
 
 /// Name of the built-in reviewer that looks for passwords and keys in the change.
-pub const SECRETS_SEAT: &str = "secrets";
+pub const SECRETS_REVIEWER: &str = "secrets";
 /// Maximum number of attempts of a job.
 const TRIES_MAX: u64 = 2;
 
@@ -119,9 +118,9 @@ pub async fn run_adhoc_review(
     } = session;
     looks.sort_by_key(|done| {
         ticket
-            .seats
+            .panel
             .iter()
-            .position(|seat| seat.name == done.reviewer)
+            .position(|reviewer| reviewer.name == done.reviewer)
     });
     Ok(AdhocReview {
         ticket,
@@ -234,7 +233,7 @@ impl AdhocSession<'_> {
     ) -> Result<(), Error> {
         let actor = self.project.actor_for(&job.task, job.agent.as_deref());
         let done = AdhocJobDone {
-            reviewer: seat_name(&job.task),
+            reviewer: reviewer_name(&job.task),
             agent: actor.agent.clone(),
             usage: what.usage(),
         };
@@ -257,9 +256,9 @@ impl AdhocSession<'_> {
     }
 }
 
-fn seat_name(task: &Task) -> String {
+fn reviewer_name(task: &Task) -> String {
     match task {
-        Task::Review { seat, .. } => seat.clone(),
+        Task::Review { reviewer, .. } => reviewer.clone(),
         other => other.word().to_owned(),
     }
 }
@@ -272,9 +271,9 @@ async fn perform_adhoc_task(
 ) -> Result<JobOutput, JobError> {
     match task {
         Task::Check { commit } if !checks => Ok(skipped_checks(context, commit)),
-        Task::Review { commit, seat, .. } if seat == SECRETS_SEAT => {
-            scan_secrets(context, commit).await
-        }
+        Task::Review {
+            commit, reviewer, ..
+        } if reviewer == SECRETS_REVIEWER => scan_secrets(context, commit).await,
         other => perform_task(context, other).await,
     }
 }
@@ -311,7 +310,7 @@ async fn scan_secrets(context: &JobContext<'_>, commit: &str) -> Result<JobOutpu
             lease: context.lease,
             commit: commit.to_owned(),
             review: Box::new(review),
-            isolation: "no program ran".to_owned(),
+            sandbox: "no program ran".to_owned(),
             usage: Usage::default(),
         },
         artefacts: Vec::new(),
@@ -348,19 +347,7 @@ fn unread(why: &str) -> serde_json::Value {
 
 /// Removes checkouts, homes and scratch directories; files worth reading later stay.
 pub fn clean_up(project: &Project, id: &TicketId) {
-    for (_, job) in crate::run_records::numbered_dirs(&project.ticket_files(id).jobs_dir(), "") {
-        for (_, run) in crate::run_records::numbered_dirs(&job, "run-") {
-            for part in [
-                "review",
-                "scratch",
-                "home",
-                "lint/checkout",
-                "lint/home",
-                "lint/tmp",
-            ] {
-                let dir: PathBuf = run.join(part);
-                removed(&dir, std::fs::remove_dir_all(&dir));
-            }
-        }
+    for path in crate::cleanup::working_files(&project.ticket_files(id)) {
+        removed(&path, crate::git::remove_tree(&path));
     }
 }

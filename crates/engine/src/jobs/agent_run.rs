@@ -9,19 +9,21 @@ use std::time::Duration;
 
 use flow::Usage;
 use flow::event::Lease;
+use flow::prices::{PriceTable, TokenCounts};
 use serde_json::json;
 use store::{Artefact, Noted};
 use tokio::sync::Notify;
 
 use super::budget_guard::BudgetGuard;
 use super::build::builder_identity;
+use super::checkout_site::CheckoutSite;
 use super::failure::{could_not_resume, error_of_run, to_job_error};
 use super::finished_run::{AgentRun, ENDED_FILE, runs_of};
 use super::review::CHANGE_DIR;
 use super::{JobContext, JobError, millis, run_sandbox, run_token, secs};
 use crate::agent::{
     self, AgentAssignment, AgentEvent, AgentReport, AgentRole, RepositoryFacts, ResultSource,
-    ReviewQuestion,
+    ReviewQuestion, registry,
 };
 use crate::git::{make_readable, remove_tree};
 use crate::log::removed;
@@ -42,6 +44,8 @@ pub struct AgentStart<'a> {
     pub question: ReviewQuestion,
     /// Earlier session to continue.
     pub resumed: Option<ResumedSession>,
+    /// Checkout with the caches of the project, if it has any.
+    pub site: Option<&'a CheckoutSite>,
 }
 
 /// A session that has ended, and its home directory.
@@ -86,7 +90,7 @@ pub async fn run_agent(
     agent: &AgentConfig,
     role: AgentRole,
     brief: &str,
-    dir: &Path,
+    (dir, site): (&Path, Option<&CheckoutSite>),
     limit_secs: u64,
 ) -> Result<AgentRun, JobError> {
     let start = AgentStart {
@@ -96,6 +100,7 @@ pub async fn run_agent(
         limit_secs,
         question: ReviewQuestion::Work,
         resumed: None,
+        site,
     };
     start_agent(context, agent, &start, None).await
 }
@@ -119,7 +124,8 @@ pub async fn start_agent(
         assignment.env.extend(author_environment(&agent.name));
     }
     assignment.sandbox =
-        run_sandbox::sandbox_for_agent(project, role, &assignment, adapter, &own).await?;
+        run_sandbox::sandbox_for_agent(project, role, &assignment, adapter, (&own, start.site))
+            .await?;
     if assignment.sandbox.is_none() {
         run_sandbox::link_credentials(adapter, &assignment.home)?;
     }
@@ -133,12 +139,15 @@ pub async fn start_agent(
     let made_readable =
         tokio::task::spawn_blocking(move || dirs.iter().for_each(|dir| make_readable(dir)));
     made_readable.await.map_err(JobError::transient)?;
+    if let Some(site) = start.site {
+        site.clear_overlays()?;
+    }
     if assignment.sandbox.is_some() {
         run_sandbox::clear_git_overlay(&own)?;
         run_sandbox::remove_credentials(adapter, &assignment.home)?;
     }
     let report = report?;
-    let usage = usage_of(&report);
+    let usage = usage_of(context, agent, &report);
     if let ProcessExit::DiskLimit { .. } = report.exit {
         remove_run_dirs(context, &assignment)?;
     }
@@ -153,16 +162,16 @@ pub async fn start_agent(
         )?;
     }
     let session = report.session.filter(|_| adapter.can_resume());
-    let (result, beside) = match (report.result, report.other_text) {
+    let (result, other_text) = match (report.result, report.other_text) {
         // Output around a JSON result is part of a review: its form must be usable alone.
         (Some((_, ResultSource::Json)), Some(whole)) if role == AgentRole::Review => {
             (Some(whole), None)
         }
-        (result, beside) => (result.map(|(text, _)| text), beside),
+        (result, other_text) => (result.map(|(text, _)| text), other_text),
     };
     Ok(AgentRun {
         result,
-        other_output: beside,
+        other_output: other_text,
         first: None,
         usage,
         session: session.map(|session| session.to_text()),
@@ -170,7 +179,7 @@ pub async fn start_agent(
         head: None,
         unstorable: Vec::new(),
         tampered: None,
-        isolation: report.proof.map(|proof| {
+        sandbox: report.proof.map(|proof| {
             let unknown = run_sandbox::unknown_hosts_note(project, role, adapter);
             format!("{}{unknown}", proof.describe())
         }),
@@ -315,7 +324,13 @@ async fn run_within_budget(
     let mut observer = context.observer(assignment.role.as_str(), &agent.name);
     observer.report_start();
     let adapter = agent.adapter.as_ref();
-    let mut budget = BudgetGuard::new(context.remaining_budget(), adapter, assignment);
+    let pricing = Pricing {
+        table: &context.project.config.prices,
+        model: agent.model.as_deref(),
+        is_paid: false,
+    };
+    let left = context.remaining_budget();
+    let mut budget = BudgetGuard::new(left, pricing, adapter, assignment);
     let ((stopper, stop), mut job_stop) = (StopSignal::pair(), context.stop.clone());
     let over_budget = Notify::new();
     let on_event = |event: &AgentEvent| {
@@ -357,17 +372,44 @@ async fn run_within_budget(
     }
 }
 
-fn usage_of(report: &AgentReport) -> Usage {
-    to_usage(report.usage, report.wall)
+fn usage_of(context: &JobContext<'_>, agent: &AgentConfig, report: &AgentReport) -> Usage {
+    let model = report.model.as_deref().or(agent.model.as_deref());
+    let pricing = Pricing {
+        table: &context.project.config.prices,
+        model,
+        is_paid: registry::find_cli(agent.adapter.format()).is_some(),
+    };
+    to_usage(report.usage, report.wall, pricing)
 }
 
-/// Converts the usage of an agent to the units of budgets.
-pub fn to_usage(usage: agent::AgentUsage, wall: Duration) -> Usage {
-    let tokens = usage.tokens_in.unwrap_or_default();
+/// Facts for the price of a run that reports none.
+#[derive(Clone, Copy, Debug)]
+pub struct Pricing<'a> {
+    pub table: &'a PriceTable,
+    pub model: Option<&'a str>,
+    /// Whether the agent is known to use a paid model. A command of the project may use none.
+    pub is_paid: bool,
+}
+
+/// Converts the usage of an agent to the units of budgets. A price that the agent does not report is
+/// estimated from its tokens; if that is impossible too, the run counts as one without a price.
+pub fn to_usage(usage: agent::AgentUsage, wall: Duration, pricing: Pricing<'_>) -> Usage {
+    let counts = TokenCounts {
+        input: usage.tokens_in.unwrap_or_default(),
+        output: usage.tokens_out.unwrap_or_default(),
+        cached: usage.tokens_cached.unwrap_or_default(),
+    };
+    let tokens = counts.input.saturating_add(counts.output);
+    let price = pricing.model.and_then(|model| pricing.table.find(model));
+    let estimate = price.filter(|_| tokens > 0).map(|price| price.cost(counts));
+    let estimate = estimate.filter(|_| usage.usd_micros.is_none());
+    let is_unknown = usage.usd_micros.is_none() && estimate.is_none();
     Usage {
-        usd_micros: usage.usd_micros.unwrap_or_default(),
-        tokens: tokens.saturating_add(usage.tokens_out.unwrap_or_default()),
+        usd_micros: usage.usd_micros.or(estimate).unwrap_or_default(),
+        tokens,
         wall_ms: millis(wall),
+        estimated_micros: estimate.unwrap_or_default(),
+        unpriced_runs: u64::from(is_unknown && (pricing.is_paid || tokens > 0)),
     }
 }
 
@@ -384,6 +426,13 @@ fn remove_run_dirs(context: &JobContext<'_>, assignment: &AgentAssignment) -> Re
             .ticket_files(&context.ticket.id)
             .setup_marker();
         removed(&path, fs::remove_file(&path));
+    }
+    let caches = context
+        .project
+        .ticket_files(&context.ticket.id)
+        .caches_dir();
+    if assignment.role == AgentRole::Build {
+        dirs.push(&caches);
     }
     for dir in dirs {
         remove_tree(dir)?;
@@ -415,6 +464,8 @@ pub fn credentials_redactor(context: &JobContext<'_>) -> Result<Redactor, JobErr
     let others = agents.others.iter().map(|(_, agent)| agent);
     let mut env = Vec::new();
     for agent in defaults.into_iter().flatten().chain(others) {
+        // Nothing starts: only the adapter knows the names and values of its variables, so we ask
+        // it for the environment of a run.
         let start = AgentStart {
             role: AgentRole::Build,
             brief: "",
@@ -422,6 +473,7 @@ pub fn credentials_redactor(context: &JobContext<'_>) -> Result<Redactor, JobErr
             limit_secs: 0,
             question: ReviewQuestion::Work,
             resumed: None,
+            site: None,
         };
         let assignment = make_assignment(context, agent, &start, &own)?;
         env.extend(agent.adapter.invocation(&assignment).env);
@@ -478,7 +530,11 @@ fn make_assignment(
             output_bytes: limits.output_bytes_max,
             ..ProcessLimits::default()
         },
-        disk_quota: Some(context.disk_quota(vec![dir.to_owned(), home.clone(), own.to_owned()])),
+        disk_quota: {
+            let mut dirs = vec![dir.to_owned(), home.clone(), own.to_owned()];
+            dirs.extend(start.site.map(CheckoutSite::changes_dir));
+            Some(context.disk_quota(dirs))
+        },
         home,
         model: agent.model.clone(),
         usd_micros_max: left.usd_micros,

@@ -7,24 +7,31 @@ use std::time::Duration;
 
 use flow::usage::Caps;
 
-use super::agent_run::to_usage;
+use super::agent_run::{Pricing, to_usage};
 use crate::agent::{Adapter, AgentAssignment, AgentEvent, AgentReport, AgentUsage};
 use crate::process::ProcessExit;
 
 #[derive(Debug)]
-pub struct BudgetGuard {
+pub struct BudgetGuard<'a> {
     left: Caps,
+    pricing: Pricing<'a>,
     /// Earlier spending of the session, if the agent reports the sum of the session.
     before: AgentUsage,
     exceeded: Option<String>,
 }
 
-impl BudgetGuard {
-    pub fn new(left: Caps, adapter: &dyn Adapter, assignment: &AgentAssignment) -> Self {
+impl<'a> BudgetGuard<'a> {
+    pub fn new(
+        left: Caps,
+        pricing: Pricing<'a>,
+        adapter: &dyn Adapter,
+        assignment: &AgentAssignment,
+    ) -> Self {
         let session = assignment.session.as_ref();
         let before = session.filter(|_| adapter.reports_session_totals());
         Self {
             left,
+            pricing,
             before: before.map(|session| session.spent).unwrap_or_default(),
             exceeded: None,
         }
@@ -33,7 +40,7 @@ impl BudgetGuard {
     /// Returns whether the reported usage has reached the remaining budget.
     pub fn is_exceeded_by(&mut self, reported: AgentUsage) -> bool {
         if self.exceeded.is_none() {
-            let used = to_usage(reported.since(self.before), Duration::ZERO);
+            let used = to_usage(reported.since(self.before), Duration::ZERO, self.pricing);
             self.exceeded = self.left.reached_by(used);
         }
         self.exceeded.is_some()
@@ -42,8 +49,8 @@ impl BudgetGuard {
     /// Corrects the exit of a run that ended because its budget or time was spent.
     pub fn apply_to_report(self, mut report: AgentReport) -> AgentReport {
         let timed_out = (report.exit == ProcessExit::WallLimit).then(|| {
-            self.left
-                .reached_by(to_usage(AgentUsage::default(), report.wall))
+            let used = to_usage(AgentUsage::default(), report.wall, self.pricing);
+            self.left.reached_by(used)
         });
         let stopped = self
             .exceeded

@@ -7,15 +7,17 @@ use flow::policy::UncommittedChanges;
 use flow::{EventKind, Ticket, TicketId};
 
 use super::agent_run;
+use super::checkout_site::CheckoutSite;
 use super::finished_run::{self, AgentRun};
 use super::{
     JobContext, JobError, JobOutput, cache_setup, pinned_base, refusal, run_sandbox, submission,
 };
 use crate::agent::AgentRole;
 use crate::agent::answer::{self, HandlingOutcome};
+use crate::cleanup;
 use crate::git::{
-    CommitIdentity, MergeResult, MergeStyle, Oid, Worktree, WorktreeOrigin, make_readable,
-    remove_tree,
+    CombinePlan, CommitIdentity, MergeResult, MergeStyle, Oid, Worktree, WorktreeOrigin,
+    make_readable, remove_tree,
 };
 use crate::log::LogErr;
 use crate::project::Project;
@@ -74,11 +76,11 @@ pub async fn build_in_worktree(
         context.ensure_lease_held().await?;
         project.git.reset_worktree(&worktree, &start).await?;
     }
-    cache_setup::set_up_worktree(context, &worktree).await?;
+    let site = cache_setup::set_up_worktree(context, &worktree).await?;
     let refusal_note = refusal::refusal_note(context);
     let run_result = Box::pin(run_builder(
         context,
-        &worktree,
+        (&worktree, site.as_ref()),
         &format!("{brief}{refusal_note}"),
     ))
     .await;
@@ -174,18 +176,14 @@ pub fn branch_name(ticket: &Ticket) -> String {
     own.unwrap_or_else(|| format!("countersign/{}", ticket.id))
 }
 
-/// Removes the worktree of a ticket whose change has landed: no work is left there, and git would
-/// list it for ever. Uncommitted changes are kept under a ref.
-pub async fn remove_worktree(project: &Project, ticket: &Ticket) {
-    if ticket.landed.is_none() || !ticket.stage.is_terminal() {
-        return;
-    }
-    let path = project.ticket_files(&ticket.id).worktree_dir();
-    let keep = format!("refs/countersign/{}/leftovers-end", ticket.id);
-    if let Some(worktree) = project.git.find_worktree(&branch_name(ticket), &path) {
-        // A worktree that remains uses disk space but does no harm.
-        let removed = project.git.remove_worktree(&worktree, &keep).await;
-        removed.log_err("remove the worktree of a finished ticket");
+/// Removes the worktree, the checkouts, the scratch directories and the homes of a ticket that has
+/// ended. Uncommitted changes are kept under a ref.
+pub async fn remove_working_files(project: &Project, ticket: &Ticket) {
+    if flow::retention::has_no_more_work(ticket) && !project.config.keep_working_files {
+        let files = project.ticket_files(&ticket.id);
+        let removed = cleanup::remove_working_files(Some(&project.git), &files, ticket).await;
+        // Files that remain use disk space but do no harm, and the next start tries again.
+        removed.log_err("remove the working files of a finished ticket");
     }
 }
 
@@ -218,10 +216,8 @@ async fn first_start_commit(context: &JobContext<'_>) -> Result<Oid, JobError> {
     for below in unlanded_dependencies(context).await? {
         let message = format!("Stack {} on {}", context.ticket.id, below.0);
         let identity = CommitIdentity::countersign();
-        let combined = project
-            .git
-            .combine(&top, &below.1, MergeStyle::FastForward, &identity, &message)
-            .await?;
+        let plan = CombinePlan::simple(MergeStyle::FastForward, &identity, &message);
+        let combined = project.git.combine(&top, &below.1, &plan).await?;
         top = match combined {
             MergeResult::Clean { commit, .. } => commit,
             MergeResult::Conflicts { files, .. } => {
@@ -264,7 +260,7 @@ pub async fn unlanded_dependencies(
 
 async fn run_builder(
     context: &JobContext<'_>,
-    worktree: &Worktree,
+    (worktree, site): (&Worktree, Option<&CheckoutSite>),
     brief: &str,
 ) -> Result<AgentRun, JobError> {
     let limit = context.project.config.policy.limits.build_secs;
@@ -273,7 +269,7 @@ async fn run_builder(
         context.agent()?,
         AgentRole::Build,
         brief,
-        &worktree.path,
+        (&worktree.path, site),
         limit,
     )
     .await
@@ -334,8 +330,14 @@ fn git_state_error(context: &JobContext<'_>, error: crate::git::Error) -> JobErr
 fn commit_message(context: &JobContext<'_>) -> String {
     let title = findings::one_line(&context.ticket.spec.title);
     match context.ticket.rounds.last() {
-        Some(round) if context.ticket.setback.is_some() => {
-            format!("fix: address code review round {} - {title}", round.number)
+        Some(round) if context.ticket.rework_reason.is_some() => {
+            let rules = &context.project.config.rules;
+            match &rules.rework_message {
+                Some(message) => message
+                    .for_round(round.number)
+                    .replace("<what you did>", &title),
+                None => format!("{title} (review round {})", round.number),
+            }
         }
         Some(_) | None => title,
     }

@@ -1,9 +1,8 @@
 //! Runs the checks of the project, as the base defines them, on a clean checkout of the exact
 //! commit.
 
-use std::ffi::OsString;
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -12,10 +11,10 @@ use flow::{EventKind, Usage};
 use store::Artefact;
 
 use super::agent_run::make_artefact;
+use super::checkout_site::CheckoutSite;
 use super::{JobContext, JobError, JobOutput, cache_setup, commits, millis, run_sandbox};
 use crate::check::{Check, CheckEnv, CheckExit};
-use crate::git::{CheckoutPurpose, Oid, remove_tree};
-use crate::private_files;
+use crate::git::Oid;
 use crate::process::{ProcessExit, RunId};
 
 /// Runs a check job: the checks of the project, and our own checks on the commits.
@@ -60,8 +59,8 @@ pub async fn run_checks(
     if project.checks.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let site = CheckoutSite::for_check(context, head, base, "head").await?;
-    cache_setup::copy_caches_into(context, base, &site).await?;
+    let mut site = CheckoutSite::for_check(context, head, base, "head").await?;
+    cache_setup::add_caches(context, base, &mut site).await?;
     let mut all = CheckBatch::default();
     if let Some(setup) = &project.setup.command {
         let set_up = run_to_outcome(context, setup, &site, base, "").await?;
@@ -156,9 +155,9 @@ async fn run_in_own_checkout(
     base: &Oid,
     at: usize,
 ) -> Result<CheckBatch, JobError> {
-    let tag = format!("-beside-{at}");
-    let site = CheckoutSite::for_check(context, head, base, &format!("head{tag}")).await?;
-    cache_setup::copy_caches_into(context, base, &site).await?;
+    let tag = format!("-parallel-{at}");
+    let mut site = CheckoutSite::for_check(context, head, base, &format!("head{tag}")).await?;
+    cache_setup::add_caches(context, base, &mut site).await?;
     cache_setup::run_setup(context, &site).await?;
     run_to_outcome(context, check, &site, base, &tag).await
 }
@@ -200,112 +199,13 @@ async fn is_red_on_base(
     base: &Oid,
     tag: &str,
 ) -> Result<bool, JobError> {
-    let site = CheckoutSite::for_check(context, base, base, &format!("base{tag}")).await?;
-    cache_setup::copy_caches_into(context, base, &site).await?;
+    let mut site = CheckoutSite::for_check(context, base, base, &format!("base{tag}")).await?;
+    cache_setup::add_caches(context, base, &mut site).await?;
     if context.project.config.setup.command.as_ref() != Some(check) {
         cache_setup::run_setup(context, &site).await?;
     }
     let ran = run_check(context, check, &site, &format!("base{tag}")).await?;
     Ok(!ran.green)
-}
-
-/// A checkout with its own home and temporary directory, and nothing of the user.
-#[derive(Clone, Debug)]
-pub struct CheckoutSite {
-    pub root: PathBuf,
-    pub dir: PathBuf,
-    pub home: PathBuf,
-    tmp: PathBuf,
-    /// Paths in `dir` that must not be written.
-    shut: Vec<PathBuf>,
-}
-
-impl CheckoutSite {
-    /// Creates a fresh checkout of the commit and replaces an existing one.
-    pub async fn for_check(
-        context: &JobContext<'_>,
-        head: &Oid,
-        base: &Oid,
-        name: &str,
-    ) -> Result<Self, JobError> {
-        Self::create(context, head, base, name, CheckoutPurpose::Check).await
-    }
-
-    async fn create(
-        context: &JobContext<'_>,
-        head: &Oid,
-        base: &Oid,
-        name: &str,
-        purpose: CheckoutPurpose<'_>,
-    ) -> Result<Self, JobError> {
-        let project = context.project;
-        let root = context.run_dir().join(name);
-        private_files::make_dir(&root)?;
-        let dir = root.join("checkout");
-        let mirror = project.mirror_dir();
-        project
-            .git
-            .checkout(head, base, purpose, &mirror, &dir)
-            .await?;
-        Ok(Self {
-            home: root.join("home"),
-            tmp: root.join("tmp"),
-            shut: Vec::new(),
-            root,
-            dir,
-        })
-    }
-
-    /// Creates a reviewer's own copy, with the home that the reviewer will have.
-    pub async fn for_judge_copy(
-        context: &JobContext<'_>,
-        head: &Oid,
-        base: &Oid,
-    ) -> Result<Self, JobError> {
-        let own = context.run_dir();
-        let copy =
-            Self::create(context, head, base, "scratch/copy", CheckoutPurpose::Trial).await?;
-        Ok(Self {
-            home: own.join("home"),
-            ..copy
-        })
-    }
-
-    /// Describes a builder's worktree, with the home that the builder will have.
-    pub fn for_worktree(worktree: &Path, own: &Path, home: PathBuf) -> Self {
-        Self {
-            root: own.to_owned(),
-            dir: worktree.to_owned(),
-            home,
-            tmp: own.join("tmp"),
-            shut: vec![worktree.join(".git")],
-        }
-    }
-
-    /// Frees the space of a run that was stopped for its disk use. A builder's worktree is not ours
-    /// to empty.
-    fn clear(&self) -> std::io::Result<()> {
-        remove_tree(&self.tmp)?;
-        if self.dir.starts_with(&self.root) {
-            remove_tree(&self.dir)?;
-        }
-        Ok(())
-    }
-
-    fn environment(&self, context: &JobContext<'_>) -> Result<Vec<(OsString, OsString)>, JobError> {
-        private_files::make_dir(&self.home)?;
-        private_files::make_dir(&self.tmp)?;
-        if let Some(profile) = &context.project.sandbox_profile {
-            profile.prepare_home(&self.home)?;
-        }
-        let mut env = context.project.base_environment();
-        env.extend([
-            ("HOME".into(), self.home.clone().into()),
-            ("TMPDIR".into(), self.tmp.clone().into()),
-            ("CI".into(), "true".into()),
-        ]);
-        Ok(env)
-    }
 }
 
 #[derive(Debug)]
@@ -357,24 +257,19 @@ pub async fn run_with_stdout(
         output: &output,
         output_bytes_max: project.config.policy.limits.output_bytes_max,
         stdout_bytes_max,
-        disk_quota: Some(context.disk_quota(vec![
-            site.root.clone(),
-            site.dir.clone(),
-            site.home.clone(),
-        ])),
+        disk_quota: Some(context.disk_quota(site.dirs())),
         sandbox: run_sandbox::sandbox_for_check(
             project,
-            &site.dir,
-            &[site.home.clone(), site.tmp.clone()],
-            &site.shut,
+            site,
             site.root.join(format!("sandbox-{attempt}/proof.json")),
-        ),
+        )?,
     };
     let observer = context.observer("check", &check.name);
     observer.report_start();
     let ran = crate::check::run_check(&project.host, check, check_env, context.stop.clone())
         .await
         .map_err(JobError::transient);
+    site.clear_overlays()?;
     let how = match &ran {
         Ok(ran) => &ran.detail,
         Err(error) => &error.message,

@@ -61,7 +61,7 @@ pub async fn check(
 /// Scans the commits for secrets and for the credentials of agents.
 pub async fn scan(context: &JobContext<'_>, base: &Oid, head: &Oid) -> Result<Scanned, JobError> {
     let search = Search {
-        lent: agent_run::credentials_redactor(context)?,
+        credentials: agent_run::credentials_redactor(context)?,
         is_hidden: is_deceptive,
     };
     let git = &context.project.git;

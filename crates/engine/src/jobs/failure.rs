@@ -1,9 +1,14 @@
 //! Decides what the end of a run means for its job: whether and when it may be tried again, and
 //! what a person can do about it.
+//!
+//! Exit codes of agents mean little, so the events that the agent itself reported come first. A
+//! permanent failure stops the ticket for a person; a transient one costs an attempt.
 
+use flow::Time;
 use flow::event::Failure;
 
 use super::{JobContext, JobError};
+use crate::agent::quota::QuotaReset;
 use crate::agent::{self, AgentEvent, AgentReport};
 use crate::process::{self, ProcessExit};
 use crate::project::AgentConfig;
@@ -15,7 +20,8 @@ const COMPLAINT_CHARS_MAX: usize = 400;
 const QUOTA_RETRY_MS: u64 = 15 * 60 * 1000;
 
 /// Returns whether the agent ended before it did or said anything, and not for lack of a login or
-/// quota.
+/// quota. A session that cannot be resumed fails at once. The caller then starts a new one instead
+/// of spending an attempt.
 pub fn could_not_resume(report: &AgentReport) -> bool {
     let began = report.events.iter().any(|event| {
         matches!(
@@ -43,11 +49,15 @@ pub fn error_of_run(
     let name = &agent.name;
     let short = |text: &str| findings::shorten(&findings::clean(text), COMPLAINT_CHARS_MAX);
     match &report.trouble {
+        // A budget is the person's own limit, so trying again would only exceed it again.
         Some(AgentEvent::OverBudget { message }) => Some(JobError {
             failure: Failure::Budget,
             ..JobError::permanent(format!("{name}: {}", short(message)))
         }),
+        // An interrupted run is no failure of the agent, even if the agent complained while it was
+        // ended.
         _ if report.exit == ProcessExit::Cancelled => Some(super::interrupted()),
+        // The same brief would fill the disk again.
         _ if matches!(report.exit, ProcessExit::DiskLimit { .. }) => {
             Some(JobError::permanent(format!(
                 "{name}: {}; its files were removed; say in the ticket what it should not create, or raise disk_bytes_max or disk_files_max in [policy.limits]",
@@ -55,13 +65,13 @@ pub fn error_of_run(
             )))
         }
         Some(AgentEvent::OutOfQuota { until }) => {
-            let now = (context.project.clock)();
-            let until = until.map_or(now.plus_ms(QUOTA_RETRY_MS), |until| until.to_time(now));
+            let until = quota_end(context, *until);
             Some(JobError {
                 failure: Failure::Quota { until },
                 ..JobError::transient(format!("{name} is out of quota until {}", until.to_iso()))
             })
         }
+        // Only a person can log in or pay, so the message says how.
         Some(AgentEvent::ActionRequired { message }) => {
             let remedy = agent.adapter.login_hint();
             let what_to_do = if remedy.is_empty() {
@@ -87,6 +97,24 @@ pub fn error_of_run(
             ))
         }
     }
+}
+
+/// Returns when a run may start again whose agent is out of quota. The agent's own words count only
+/// within the limits of the policy.
+fn quota_end(context: &JobContext<'_>, named: Option<QuotaReset>) -> Time {
+    let now = (context.project.clock)();
+    let named = named.and_then(|reset| reset.to_time(now));
+    // An agent that names no time gets a fixed pause.
+    let wish = named.unwrap_or(now.plus_ms(QUOTA_RETRY_MS));
+    let serial = context.lease.serial;
+    let job = context.ticket.jobs.iter().find(|job| job.serial == serial);
+    // The number of claims stands in for the number of waits.
+    // A task has no job in a ticket; its lease number tells how often it was claimed.
+    let claims = u32::try_from(context.lease.fence.saturating_sub(1)).unwrap_or(u32::MAX);
+    let waits = job.map_or(claims, |job| job.quota_waits);
+    let name = format!("{}/{serial}", context.ticket.id);
+    let limits = &context.project.config.policy.limits;
+    limits.quota_wait(&name, waits, wish, now)
 }
 
 /// Returns advice for an end that the agent does not explain.
@@ -116,6 +144,7 @@ fn failed_run(report: &AgentReport, what: &str) -> JobError {
 pub fn to_job_error(error: agent::Error) -> JobError {
     match error {
         agent::Error::NotInstalled { .. }
+        // Neither a missing program nor a missing sandbox is cured by time.
         | agent::Error::Process(process::Error::Sandbox(sandbox::Error::NotConfined { .. })) => {
             JobError::permanent(error)
         }

@@ -39,7 +39,7 @@ pub struct AgentRun {
     /// Forbidden changes of a reviewer or verifier.
     pub tampered: Option<String>,
     /// Description of the sandbox that was enforced, if there was one.
-    pub isolation: Option<String>,
+    pub sandbox: Option<String>,
 }
 
 /// Returns the newest finished run of this job, under any lease.

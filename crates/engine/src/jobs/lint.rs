@@ -5,7 +5,8 @@ use flow::{EventKind, Usage};
 
 use super::agent_run;
 use super::bounded_read::read_within_limit;
-use super::check::{CheckoutSite, run_with_stdout};
+use super::check::run_with_stdout;
+use super::checkout_site::CheckoutSite;
 use super::review::repository_roots;
 use super::{JobContext, JobError, JobOutput, cache_setup};
 use crate::check::Check;
@@ -22,8 +23,8 @@ pub(super) async fn run_linter(
     let head = Oid::parse(commit)
         .ok_or_else(|| JobError::permanent(format!("{commit} is not a commit id")))?;
     let base = super::check::submission_base(context)?;
-    let site = CheckoutSite::for_check(context, &head, &base, "lint").await?;
-    cache_setup::copy_caches_into(context, &base, &site).await?;
+    let mut site = CheckoutSite::for_check(context, &head, &base, "lint").await?;
+    cache_setup::add_caches(context, &base, &mut site).await?;
     cache_setup::run_setup(context, &site).await?;
     let check = Check {
         name: reviewer.to_owned(),
@@ -69,7 +70,7 @@ pub(super) async fn run_linter(
             lease,
             commit: commit.to_owned(),
             review: Box::new(truncate_review(review, &context.project.config.policy)),
-            isolation: "a linter, in the sandbox of a check".to_owned(),
+            sandbox: "a linter, in the sandbox of a check".to_owned(),
             usage,
         },
         Err(why) => EventKind::ReviewUnusable { lease, why, usage },

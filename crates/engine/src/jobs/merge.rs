@@ -1,12 +1,17 @@
 //! Lands the approved commit and no other: on the newest tip, checked in combination, by compare
 //! and swap. It pushes nothing and forces nothing.
+//!
+//! The job may be repeated after any kill: it looks first whether the commit has landed.
 
 use std::time::Duration;
 
 use flow::{EventKind, Usage};
 
+use super::combination::{
+    Combination, LandingCandidate, combine, landed_candidate, record_candidate,
+};
 use super::{JobContext, JobError, JobOutput, build, check, interrupted, pinned_base, submission};
-use crate::git::{CommitIdentity, LandingOutcome, LandingTurn, MergeResult, MergeStyle, Oid};
+use crate::git::{LandingOutcome, LandingTurn, Oid};
 
 /// Maximum number of times the branch may move before the job goes back. Other landings wait for
 /// their turn, so only people move it.
@@ -22,9 +27,11 @@ pub async fn merge(context: &JobContext<'_>, commit: &str) -> Result<JobOutput, 
     let project = context.project;
     let approved = Oid::parse(commit)
         .ok_or_else(|| JobError::permanent(format!("{commit} is not a commit id")))?;
+    // A stacked change contains the commits of the ticket below, and would land them unapproved.
     if let Some(below) = build::unlanded_dependencies(context).await?.first() {
         return Err(stacked_base_not_landed(context, &below.0));
     }
+    // An approval is for one commit. If the branch has another one, that one was not reviewed.
     if let Some(what) = check_branch_moved(context, &approved).await? {
         return Ok(JobOutput {
             what,
@@ -37,32 +44,36 @@ pub async fn merge(context: &JobContext<'_>, commit: &str) -> Result<JobOutput, 
     let branch = &project.config.base_branch;
     let _turn = wait_for_landing_turn(context, branch).await?;
     for _ in 0..MOVES_MAX {
+        // The tip is read again in each round, because a person may have committed meanwhile.
         let tip = project.git.branch_tip(branch).await?.ok_or_else(|| {
             JobError::permanent(format!(
                 "there is no local branch {branch} to land on; create it, then continue"
             ))
         })?;
-        if project.git.is_ancestor(&approved, &tip).await? {
+        if let Some(landed) = landed_candidate(context, &approved, &tip).await? {
             // It landed before; clean up after a landing that was killed.
             project.git.recover_landing().await?;
-            return Ok(landed_output(context, &approved, &tip));
+            return Ok(landed_output(context, &landed));
         }
-        let combined = match combine(context, &tip, &approved).await? {
-            MergeResult::Clean { commit, .. } => commit,
-            MergeResult::Conflicts { files, messages } => {
-                return Ok(conflict_output(context, files, &messages));
-            }
+        let candidate = match combine(context, &tip, &approved).await? {
+            Combination::Ready(candidate) => candidate,
+            Combination::Rejected(result) => return *result,
         };
-        if let Some(output) = check_combination(context, &tip, &approved, &combined).await? {
+        // Both sides passed their checks, but their combination may not.
+        if let Some(output) = check_combination(context, &tip, &approved, &candidate.top).await? {
             return Ok(output);
         }
+        // Recorded before landing: after a kill the next attempt recognises its own commit by this.
+        record_candidate(context, &candidate).await?;
         // A change that was cancelled or taken over meanwhile must not land.
         context.ensure_lease_held().await?;
-        match land(context, branch, &combined, &tip).await? {
+        match land(context, branch, &candidate.top, &tip).await? {
             LandingOutcome::Done { .. } => {
+                // The landed commit must be on disk before the ticket says so.
                 project.git.sync().await?;
-                return Ok(landed_output(context, &approved, &combined));
+                return Ok(landed_output(context, &candidate));
             }
+            // The next round combines with the new tip.
             LandingOutcome::Moved { .. } => {}
             LandingOutcome::Blocked { work_tree, why } => {
                 return Err(JobError::permanent(format!(
@@ -165,37 +176,6 @@ pub async fn check_branch_moved(
     }))
 }
 
-/// Merges the approved commit with the tip; no branch moves.
-pub async fn combine(
-    context: &JobContext<'_>,
-    tip: &Oid,
-    approved: &Oid,
-) -> Result<MergeResult, JobError> {
-    let ticket = context.ticket;
-    let message = format!(
-        "Merge {}: {}\n\nCountersign-Ticket: {}\nCountersign-Commit: {approved}\nCountersign-Policy: {}\n",
-        ticket.id,
-        findings::one_line(&ticket.spec.title),
-        ticket.id,
-        ticket
-            .approval
-            .as_ref()
-            .map(|approval| approval.policy.clone())
-            .unwrap_or_default(),
-    );
-    Ok(context
-        .project
-        .git
-        .combine(
-            tip,
-            approved,
-            MergeStyle::Merge,
-            &CommitIdentity::countersign(),
-            &message,
-        )
-        .await?)
-}
-
 /// Runs the checks again on the combination if the base has moved since they ran.
 async fn check_combination(
     context: &JobContext<'_>,
@@ -236,20 +216,16 @@ pub fn conflict_output(context: &JobContext<'_>, files: Vec<String>, messages: &
     }
 }
 
-pub fn landed_output(context: &JobContext<'_>, approved: &Oid, tip: &Oid) -> JobOutput {
-    let diff_id = context
-        .ticket
-        .approval
-        .as_ref()
-        .map(|approval| approval.diff_id.clone())
-        .unwrap_or_default();
+pub fn landed_output(context: &JobContext<'_>, candidate: &LandingCandidate) -> JobOutput {
+    let approval = context.ticket.approval.as_ref();
+    let approved = approval.map(|approval| approval.commit.clone());
     let what = EventKind::Landed {
         lease: context.lease,
-        commit: approved.to_string(),
-        landed: approved.to_string(),
-        diff_id,
+        commit: approved.unwrap_or_default(),
+        landed: candidate.landed.to_string(),
+        diff_id: candidate.diff_id.clone(),
         branch: context.project.config.base_branch.clone(),
-        tip: Some(tip.to_string()),
+        tip: Some(candidate.top.to_string()),
         usage: Usage::default(),
     };
     JobOutput {

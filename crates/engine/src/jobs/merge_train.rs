@@ -14,12 +14,15 @@ use flow::{EventKind, Queue, Task, Ticket, TicketId, Usage};
 use store::{JobId, JobWork};
 use tracing::Instrument;
 
-use super::merge::{check_branch_moved, combine, conflict_output, landed_output};
+use super::combination::{
+    Combination, LandingCandidate, combine, landed_candidate, record_candidate,
+};
+use super::merge::{check_branch_moved, landed_output};
 use super::{
     JobContext, JobError, JobOutput, check, handle_refused_start, pinned_base, report_once, trace,
 };
 use crate::coordinator::{Error, JobRequest, Report, WorkItem};
-use crate::git::{LandingOutcome, MergeResult, Oid};
+use crate::git::{LandingOutcome, Oid};
 use crate::log::LogErr;
 use crate::process::{StopSignal, Stopper};
 use crate::project::Project;
@@ -245,12 +248,13 @@ struct TrainRun<'a> {
     can_continue: bool,
 }
 
-/// The entries stacked on a tip. An entry that does not merge waits for the next pass.
+/// The entries stacked on a tip. An entry that cannot be combined waits for the next pass.
 struct CombinedTrain {
     tip: Oid,
     /// Combination of all entries up to each one.
-    combinations: Vec<Oid>,
-    conflict: Option<(Vec<String>, String)>,
+    combinations: Vec<LandingCandidate>,
+    /// Result of the entry after them, if it cannot be combined.
+    rejected: Option<Result<JobOutput, JobError>>,
 }
 
 impl TrainRun<'_> {
@@ -284,10 +288,9 @@ impl TrainRun<'_> {
             Ok(stack) => stack,
             Err(error) => return Ok(Err(error)),
         };
-        if let (Some((files, messages)), true) = (&stack.conflict, stack.combinations.is_empty()) {
+        if let (Some(result), true) = (&stack.rejected, stack.combinations.is_empty()) {
             let entry = self.entries.remove(0);
-            let output = conflict_output(&self.job_context(&entry), files.clone(), messages);
-            self.report_entry(&entry, Ok(output)).await?;
+            self.report_entry(&entry, result.clone()).await?;
             return Ok(Ok(()));
         }
         let (landable, culprit) = match self.find_green_prefix(&stack).await {
@@ -350,10 +353,10 @@ impl TrainRun<'_> {
         }
         let git = &self.project.git;
         let tip = self.branch_tip().await?;
-        if git.is_ancestor(&entry.approved, &tip).await? {
+        if let Some(landed) = landed_candidate(&context, &entry.approved, &tip).await? {
             // It landed before; clean up after a landing that was killed.
             git.recover_landing().await?;
-            return Ok(Some(Ok(landed_output(&context, &entry.approved, &tip))));
+            return Ok(Some(Ok(landed_output(&context, &landed))));
         }
         Ok(pinned_base::check_before_landing(&context, &entry.approved)
             .await?
@@ -369,26 +372,26 @@ impl TrainRun<'_> {
         })
     }
 
-    /// Stacks the entries on the tip, up to the first one that does not merge.
+    /// Stacks the entries on the tip, up to the first one that cannot be combined.
     async fn combine_entries(&self) -> Result<CombinedTrain, JobError> {
         let tip = self.branch_tip().await?;
-        let (mut top, mut tops, mut conflict) = (tip.clone(), Vec::new(), None);
+        let (mut top, mut combinations, mut rejected) = (tip.clone(), Vec::new(), None);
         for entry in &self.entries {
             match combine(&self.job_context(entry), &top, &entry.approved).await? {
-                MergeResult::Clean { commit, .. } => {
-                    top = commit.clone();
-                    tops.push(commit);
+                Combination::Ready(candidate) => {
+                    top = candidate.top.clone();
+                    combinations.push(candidate);
                 }
-                MergeResult::Conflicts { files, messages } => {
-                    conflict = Some((files, messages));
+                Combination::Rejected(result) => {
+                    rejected = Some(*result);
                     break;
                 }
             }
         }
         Ok(CombinedTrain {
             tip,
-            combinations: tops,
-            conflict,
+            combinations,
+            rejected,
         })
     }
 
@@ -424,7 +427,7 @@ impl TrainRun<'_> {
         stack: &CombinedTrain,
         prefix: usize,
     ) -> Result<Vec<CheckResult>, JobError> {
-        let (Some(entry), Some(top)) = (
+        let (Some(entry), Some(candidate)) = (
             self.entries.get(prefix - 1),
             stack.combinations.get(prefix - 1),
         ) else {
@@ -435,7 +438,8 @@ impl TrainRun<'_> {
             // The base has not moved since the checks of this ticket.
             return Ok(Vec::new());
         }
-        let (results, _) = check::run_checks(&self.job_context(entry), top, &stack.tip).await?;
+        let (results, _) =
+            check::run_checks(&self.job_context(entry), &candidate.top, &stack.tip).await?;
         let policy = &self.project.config.policy;
         let red = results
             .into_iter()
@@ -451,13 +455,18 @@ impl TrainRun<'_> {
         count: usize,
     ) -> Result<Result<bool, JobError>, Error> {
         let (git, branch) = (&self.project.git, &self.project.config.base_branch);
-        let Some(top) = stack.combinations.get(count - 1) else {
+        let Some(LandingCandidate { top, .. }) = stack.combinations.get(count - 1) else {
             return Ok(Ok(false));
         };
-        for entry in self.entries.iter().take(count) {
+        let landing = self.entries.iter().zip(&stack.combinations).take(count);
+        for (entry, candidate) in landing {
+            let context = self.job_context(entry);
             // A change that was cancelled or taken over meanwhile must not land.
-            if self.job_context(entry).ensure_lease_held().await.is_err() {
+            if context.ensure_lease_held().await.is_err() {
                 return Ok(Ok(false));
+            }
+            if let Err(error) = record_candidate(&context, candidate).await {
+                return Ok(Err(error));
             }
         }
         let moved = async {
@@ -476,13 +485,13 @@ impl TrainRun<'_> {
             }
             Err(error) => return Ok(Err(error)),
         }
-        for (entry, top) in self
+        for (entry, candidate) in self
             .entries
             .drain(..count)
             .zip(&stack.combinations)
             .collect::<Vec<_>>()
         {
-            let output = landed_output(&self.job_context(&entry), &entry.approved, top);
+            let output = landed_output(&self.job_context(&entry), candidate);
             self.report_entry(&entry, Ok(output)).await?;
         }
         Ok(Ok(true))

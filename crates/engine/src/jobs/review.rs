@@ -12,7 +12,7 @@ use flow::{EventKind, Policy, Ticket, Usage};
 
 use super::agent_run::{self, AgentStart};
 use super::bounded_read::read_within_limit;
-use super::check::CheckoutSite;
+use super::checkout_site::CheckoutSite;
 use super::finished_run::{self, AgentRun};
 use super::lint;
 use super::{JobContext, JobError, JobOutput, cache_setup};
@@ -66,7 +66,7 @@ pub async fn review(
             lease,
             commit: commit.to_owned(),
             review: Box::new(truncate_review(review, &project.config.policy)),
-            isolation: describe_isolation(watched.run.isolation),
+            sandbox: describe_sandbox(watched.run.sandbox),
             usage,
         },
     };
@@ -86,7 +86,7 @@ struct ReviewRequest<'a> {
 impl<'a> ReviewRequest<'a> {
     fn new(context: &JobContext<'_>, commit: &'a str, reviewer: &str) -> Self {
         let (ticket, project) = (context.ticket, &context.project.config);
-        let mut reviewers = ticket.seats.iter().filter(|other| other.name == reviewer);
+        let mut reviewers = ticket.panel.iter().filter(|other| other.name == reviewer);
         let refusal = reviewers
             .find(|reviewer| reviewer.is_asked_to_countersign())
             .and_then(|reviewer| reviewer.refusal.as_ref());
@@ -114,8 +114,9 @@ async fn read_review(
     let statement = ReviewStatement {
         commit: commit.to_owned(),
         answer: usable_answer(watched, context.ticket)?.to_owned(),
-        beside: watched.run.other_output.clone(),
+        other_text: watched.run.other_output.clone(),
         first: watched.run.first.clone(),
+        criteria: ticket_criteria(context.ticket),
         roots: judge_roots(context),
         policy: context.project.config.policy.clone(),
     };
@@ -127,20 +128,23 @@ struct ReviewStatement {
     commit: String,
     answer: String,
     /// Output next to its answer.
-    beside: Option<String>,
+    other_text: Option<String>,
     /// First answer, if the reviewer was asked a second time.
     first: Option<String>,
+    /// Criteria of the ticket, whose words the answer may repeat.
+    criteria: Vec<String>,
     roots: Vec<String>,
     policy: Policy,
 }
 
 impl ReviewStatement {
     fn read(&self) -> findings::CommissionedReview {
-        let mut answer =
-            self.downgrade_contradicted(findings::read_answer(&self.answer, &self.commit));
-        if let Some(beside) = &self.beside {
-            answer = findings::apply_refusal_beside(answer, beside);
+        let mut answer = findings::read_answer(&self.answer, &self.commit, &self.criteria);
+        if let Some(other_text) = &self.other_text {
+            answer = findings::apply_text_beside(answer, other_text);
         }
+        // Only now: a must-fix finding may stand in the text outside the answer.
+        answer = self.downgrade_contradicted(answer);
         if let Some(first) = &self.first {
             let known_titles: HashSet<String> = titles(&answer.review.findings).collect();
             let before = findings::read(first).findings.into_iter();
@@ -169,6 +173,11 @@ impl ReviewStatement {
         }
         answer
     }
+}
+
+fn ticket_criteria(ticket: &Ticket) -> Vec<String> {
+    let criteria = flow::brief::criteria(&ticket.spec).into_iter();
+    criteria.map(str::to_owned).collect()
 }
 
 fn titles(findings: &[findings::Finding]) -> impl Iterator<Item = String> {
@@ -339,7 +348,7 @@ pub(super) fn repository_roots(context: &JobContext<'_>, dirs: &[PathBuf]) -> Ve
     roots
 }
 
-fn describe_isolation(enforced: Option<String>) -> String {
+fn describe_sandbox(enforced: Option<String>) -> String {
     match enforced {
         Some(how) => format!("{how}; {BASE_ISOLATION}"),
         None => BASE_ISOLATION.to_owned(),
@@ -430,7 +439,7 @@ async fn run_judge_request(
     request: JudgeRunRequest<'_>,
 ) -> Result<AgentRun, JobError> {
     let layout = lay_out_checkout(context, request.commit, &request.dir).await?;
-    lay_out_copy(context, request.commit).await?;
+    let copy = lay_out_copy(context, request.commit).await?;
     let before = take_manifest(layout.dir.clone()).await?;
     let start = AgentStart {
         role: request.role,
@@ -439,6 +448,7 @@ async fn run_judge_request(
         limit_secs: request.limit_secs,
         question: request.question,
         resumed: request.resumed,
+        site: copy.as_ref(),
     };
     let whole = request
         .whole
@@ -516,16 +526,19 @@ async fn ordinary_dot_files(
 
 /// Prepares a copy in which a reviewer may build and run tests, with the caches of the project.
 /// Without a setup the copy would have nothing that a clone of the checkout lacks.
-async fn lay_out_copy(context: &JobContext<'_>, commit: &str) -> Result<(), JobError> {
+async fn lay_out_copy(
+    context: &JobContext<'_>,
+    commit: &str,
+) -> Result<Option<CheckoutSite>, JobError> {
     if context.project.config.setup.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let head = Oid::parse(commit)
         .ok_or_else(|| JobError::permanent(format!("{commit} is not a commit id")))?;
     let base = super::check::submission_base(context)?;
-    let site = CheckoutSite::for_judge_copy(context, &head, &base).await?;
-    cache_setup::copy_caches_into(context, &base, &site).await?;
-    Ok(())
+    let mut site = CheckoutSite::for_judge_copy(context, &head, &base).await?;
+    cache_setup::add_caches(context, &base, &mut site).await?;
+    Ok(Some(site))
 }
 
 async fn take_manifest(dir: PathBuf) -> Result<Manifest, JobError> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flow::policy;
 
 use super::JobError;
+use super::checkout_site::CheckoutSite;
 use crate::agent::{Adapter, AgentAssignment, AgentRole};
 use crate::agent_home;
 use crate::git::{is_replaced_by_git, remove_tree};
@@ -23,7 +24,7 @@ pub async fn sandbox_for_agent(
     role: AgentRole,
     assignment: &AgentAssignment,
     adapter: &dyn Adapter,
-    own: &Path,
+    (own, site): (&Path, Option<&CheckoutSite>),
 ) -> Result<Option<SandboxSpec>, JobError> {
     let Some(profile) = &project.sandbox_profile else {
         return Ok(None);
@@ -55,6 +56,9 @@ pub async fn sandbox_for_agent(
         AgentRole::Review | AgentRole::Verify => mounts.read = paths_judged(project, assignment),
     }
     mounts.write = write;
+    if let Some(site) = site {
+        mounts.overlays.extend(site.overlays()?);
+    }
     let mut confinement = profile.sandbox_for(mounts);
     // The proof of the sandbox includes that these files cannot be read.
     let stable = hidden.iter().filter(|path| !is_replaced_by_git(path));
@@ -136,6 +140,7 @@ async fn mount_git_for_builder(
     mounts.read_only = vec![worktree.join(".git"), common.join("hooks")];
     mounts.overlays = vec![OverlayDir {
         dir: common.to_owned(),
+        lowers: Vec::new(),
         changes,
         work,
     }];
@@ -160,24 +165,26 @@ fn paths_judged(project: &Project, assignment: &AgentAssignment) -> Vec<PathBuf>
 /// builder.
 pub fn sandbox_for_check(
     project: &Project,
-    checkout: &Path,
-    own: &[PathBuf],
-    shut: &[PathBuf],
+    site: &CheckoutSite,
     proof: PathBuf,
-) -> Option<SandboxSpec> {
-    let profile = project.sandbox_profile.as_ref()?;
-    let mut write = vec![checkout.to_owned()];
-    write.extend_from_slice(own);
-    Some(profile.sandbox_for(RunMounts {
+) -> Result<Option<SandboxSpec>, JobError> {
+    let Some(profile) = &project.sandbox_profile else {
+        return Ok(None);
+    };
+    let mut write = vec![site.home.clone(), site.tmp.clone()];
+    if !site.is_layered() {
+        write.push(site.dir.clone());
+    }
+    Ok(Some(profile.sandbox_for(RunMounts {
         read: vec![project.mirror_dir()],
         write,
-        read_only: shut.to_vec(),
-        overlays: Vec::new(),
+        read_only: site.shut.clone(),
+        overlays: site.overlays()?,
         credentials: Vec::new(),
         network: sandbox_network(&project.config.policy.network.check, Some(Vec::new())),
         metadata: true,
         proof,
-    }))
+    })))
 }
 
 /// Returns the network of a run. `provider` holds the hosts of its agent, if they are known; an
@@ -205,7 +212,7 @@ fn credential_mounts(
     home: &Path,
     level: SandboxLevel,
 ) -> Result<Vec<CredentialMount>, JobError> {
-    let mut lent = Vec::new();
+    let mut credentials = Vec::new();
     for (from, to) in adapter.credentials() {
         let to = home.join(to);
         if !from.is_file() {
@@ -216,10 +223,10 @@ fn credential_mounts(
             fs::copy(&from, &to)?;
         } else {
             agent_home::write(home, &to, "")?;
-            lent.push(CredentialMount { from, to });
+            credentials.push(CredentialMount { from, to });
         }
     }
-    Ok(lent)
+    Ok(credentials)
 }
 
 /// Removes the copies of credentials from an agent's home, or the empty files that were mount

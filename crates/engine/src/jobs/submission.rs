@@ -164,13 +164,17 @@ async fn range_base(
     head: &Oid,
 ) -> Result<Oid, JobError> {
     let name = format!("refs/countersign/{}/{}", ticket.id, super::build::STACK_REF);
+    let fork = git.merge_base(tip, head).await?;
     if let Some(stack) = git.read_ref(&name).await?
         && git.is_ancestor(&stack, head).await?
         && !git.is_ancestor(&stack, tip).await?
+        // A squashed or replayed dependency never has the stack in its history. Once the change has
+        // brought in the newer base, that base is what it begins on.
+        && git.is_ancestor(&fork, &stack).await?
     {
         return Ok(stack);
     }
-    Ok(git.merge_base(tip, head).await?)
+    Ok(fork)
 }
 
 /// Returns an id of a change that is the same on any base: line numbers and blob names do not

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flow::event::{Failure, Lease};
-use flow::task::{self, TaskRetry};
+use flow::task::{self, TaskHistory, TaskRetry};
 use flow::{Ticket, Usage};
 use serde_json::{Value, json};
 use store::{JobWork, Leased, TaskOutcome};
@@ -85,7 +85,12 @@ fn usage_of_earlier_attempts(claimed: &ClaimedTask) -> Usage {
     let ended = runs.into_iter().filter_map(|recorded| recorded.run.ended);
     ended.fold(Usage::default(), |sum, ended| {
         let wall = std::time::Duration::from_millis(ended.wall_ms);
-        sum.plus(agent_run::to_usage(ended.usage, wall))
+        let pricing = agent_run::Pricing {
+            table: &claimed.project.config.prices,
+            model: ended.model.as_deref(),
+            is_paid: false,
+        };
+        sum.plus(agent_run::to_usage(ended.usage, wall, pricing))
     })
 }
 
@@ -196,7 +201,11 @@ fn failed_outcome(context: &JobContext<'_>, job: &Leased, job_error: JobError) -
     let (project, id) = (context.project, &context.ticket.id);
     let (limits, now) = (&project.config.policy.limits, (project.clock)());
     let error = findings::clean(&job_error.message);
-    match task::decide_retry(job_error.failure, id, job.attempts, limits, now) {
+    let history = TaskHistory {
+        attempts: job.attempts,
+        claims: job.fence,
+    };
+    match task::decide_retry(job_error.failure, id, history, limits, now) {
         TaskRetry::Retry { not_before, counts } => TaskOutcome::Retry {
             error,
             not_before,

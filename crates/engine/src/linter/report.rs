@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use super::shapes;
+
 /// The meaning of a linter's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinterReport {
@@ -82,7 +84,8 @@ fn of_json(value: &Value, tool: Option<&str>) -> LinterReport {
     match value {
         Value::Array(items) if items.is_empty() => LinterReport::Clean,
         Value::Array(items) => {
-            if items.iter().all(is_clean_file) {
+            let has_trouble = items.iter().any(|item| trouble(item, "", 0).is_some());
+            if !has_trouble && shapes::is_clean(value, tool) {
                 LinterReport::Clean
             } else {
                 LinterReport::Unclear(UNKNOWN_SHAPE)
@@ -96,42 +99,28 @@ fn of_json(value: &Value, tool: Option<&str>) -> LinterReport {
                 LinterReport::Unclear(UNKNOWN_SHAPE)
             }
         }
-        Value::Object(object) => of_object(object, value),
+        Value::Object(object) => of_object(object, value, tool),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             LinterReport::Unclear(UNKNOWN_SHAPE)
         }
     }
 }
 
-fn of_object(object: &Map<String, Value>, value: &Value) -> LinterReport {
+fn of_object(object: &Map<String, Value>, value: &Value, tool: Option<&str>) -> LinterReport {
     if object.contains_key("runs") {
         return of_sarif(object, value);
     }
-    if !object
-        .iter()
-        .any(|(key, value)| is_empty_list(key, value, object))
-    {
-        return LinterReport::Unclear(UNKNOWN_SHAPE);
-    }
     match trouble(value, "", 0) {
-        None => LinterReport::Clean,
         Some(why) => LinterReport::Unclear(why),
+        None if shapes::is_clean(value, tool) => LinterReport::Clean,
+        None => LinterReport::Unclear(UNKNOWN_SHAPE),
     }
 }
 
 fn of_sarif(object: &Map<String, Value>, value: &Value) -> LinterReport {
-    let runs = object["runs"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let stated = !runs.is_empty()
-        && object.contains_key("version")
-        && runs
-            .iter()
-            .all(|run| run["results"].as_array().is_some_and(Vec::is_empty));
     if sarif_failed(value) {
         LinterReport::Unclear(FAILED)
-    } else if stated {
+    } else if shapes::is_clean_sarif(object) {
         LinterReport::Clean
     } else {
         LinterReport::Unclear(UNKNOWN_SHAPE)
@@ -165,53 +154,6 @@ fn folded(key: &str) -> String {
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
         .collect()
-}
-
-/// Returns whether the field is a list of results that is empty, or contains only files without
-/// results.
-fn is_empty_list(key: &str, value: &Value, beside: &Map<String, Value>) -> bool {
-    let name = folded(key);
-    // A list of the tool's own errors alone gives no answer about the code.
-    if !LISTS.contains(&name.as_str()) || (name == "errors" && beside.len() == 1) {
-        return false;
-    }
-    match value {
-        Value::Array(items) => {
-            items.is_empty() || (name == "files" && items.iter().all(is_clean_file))
-        }
-        Value::Object(fields) => {
-            fields.is_empty() && matches!(name.as_str(), "vulnerabilities" | "violations" | "files")
-        }
-        // One linter writes null instead of an empty list.
-        Value::Null => key == "Issues" && beside.contains_key("Report"),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// Returns whether the item is a file with an empty list of results.
-fn is_clean_file(item: &Value) -> bool {
-    let Value::Object(file) = item else {
-        return false;
-    };
-    let has_name = ["filePath", "source", "path", "file", "filename", "name"]
-        .iter()
-        .any(|key| file.get(*key).is_some_and(Value::is_string));
-    let has_empty_list = [
-        "messages",
-        "warnings",
-        "offenses",
-        "errors",
-        "issues",
-        "violations",
-        "results",
-    ]
-    .iter()
-    .any(|key| {
-        file.get(*key)
-            .and_then(Value::as_array)
-            .is_some_and(Vec::is_empty)
-    });
-    has_name && has_empty_list && trouble(item, "", 0).is_none()
 }
 
 /// Finds a part of a report that contradicts "nothing was found".
@@ -390,20 +332,20 @@ fn of_word(name: &str, text: &str) -> Option<&'static str> {
 fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
     let reason = |line: &Value| line["reason"].as_str().map(str::to_owned);
     if lines.iter().all(|line| reason(line).is_some()) {
+        // A message of the compiler that is no finding, such as an error without a place in the
+        // code, is a failure.
         let all_known = lines.iter().all(|line| {
             matches!(
                 reason(line).as_deref(),
-                Some(
-                    "compiler-artifact"
-                        | "build-script-executed"
-                        | "build-finished"
-                        | "compiler-message"
-                )
+                Some("compiler-artifact" | "build-script-executed" | "build-finished")
             )
         });
+        let is_end = |line: &Value| reason(line).as_deref() == Some("build-finished");
         let ended = lines.last().is_some_and(|last| {
-            reason(last).as_deref() == Some("build-finished") && last["success"] == true
-        });
+            is_end(last)
+                && last["success"] == true
+                && last.as_object().is_some_and(|fields| fields.len() == 2)
+        }) && lines.iter().filter(|line| is_end(line)).count() == 1;
         return if all_known && ended {
             LinterReport::Clean
         } else {
@@ -417,78 +359,119 @@ fn of_lines(lines: &[Value], tool: Option<&str>) -> LinterReport {
     unclear.unwrap_or(LinterReport::Clean)
 }
 
-/// Known XML reports: their root element, and the elements that are results.
+/// Known XML reports: their root element, and the elements that a report without results has.
 const XML: [(&str, &[&str]); 8] = [
-    ("checkstyle", &["error", "exception"]),
-    ("pmd", &["violation", "error", "configerror"]),
+    ("checkstyle", &["checkstyle", "file"]),
+    ("pmd", &["pmd", "file"]),
+    ("testsuites", TEST_ELEMENTS),
+    ("testsuite", TEST_ELEMENTS),
+    ("issues", &["issues"]),
     (
-        "testsuites",
+        "BugCollection",
         &[
-            "failure",
-            "error",
-            "rerunfailure",
-            "flakyfailure",
-            "rerunerror",
-            "flakyerror",
+            "BugCollection",
+            "Project",
+            "Jar",
+            "AuxClasspathEntry",
+            "SrcDir",
+            "WrkDir",
+            "Errors",
+            "FindBugsSummary",
+            "FileStats",
+            "PackageStats",
+            "ClassStats",
+            "FindBugsProfile",
+            "ClassProfile",
+            "ClassFeatures",
+            "History",
         ],
     ),
-    (
-        "testsuite",
-        &[
-            "failure",
-            "error",
-            "rerunfailure",
-            "flakyfailure",
-            "rerunerror",
-            "flakyerror",
-        ],
-    ),
-    ("issues", &["issue"]),
-    ("BugCollection", &["buginstance", "error", "missingclass"]),
-    ("results", &["error"]),
-    ("jslint", &["issue"]),
+    ("results", &["results", "cppcheck", "errors"]),
+    ("jslint", &["jslint", "file"]),
 ];
 
+const TEST_ELEMENTS: &[&str] = &[
+    "testsuites",
+    "testsuite",
+    "testcase",
+    "properties",
+    "property",
+];
+
+/// Attributes that count results or failures; all of them must be zero.
+const COUNTED: [&str; 11] = [
+    "failures",
+    "errors",
+    "failed",
+    "error",
+    "warnings",
+    "skipped",
+    "disabled",
+    "aborted",
+    "missingClasses",
+    "total_bugs",
+    "timeouts",
+];
+
+/// Judges XML: well-formed, only known elements, no text between them, no count above zero.
 fn of_xml(text: &str) -> LinterReport {
-    let mut elements = text
-        .split('<')
-        .skip(1)
-        .filter(|part| !part.starts_with(['?', '!', '/']));
-    let name_of = |part: &str| -> String {
-        part.split(|c: char| c.is_whitespace() || matches!(c, '>' | '/'))
+    let mut open: Vec<&str> = Vec::new();
+    let mut allowed: Option<&[&str]> = None;
+    let mut ended = false;
+    for part in text.split('<').skip(1) {
+        let Some((tag, behind)) = part.split_once('>') else {
+            return LinterReport::Unclear(UNKNOWN_SHAPE);
+        };
+        // Text between elements may be the message of a failure.
+        if !behind.trim().is_empty() {
+            return LinterReport::Unclear(UNKNOWN_SHAPE);
+        }
+        if tag.starts_with('?') && open.is_empty() && !ended {
+            continue;
+        }
+        if let Some(name) = tag.strip_prefix('/') {
+            if open.pop() != Some(name.trim()) {
+                return LinterReport::Unclear(UNKNOWN_SHAPE);
+            }
+            ended = open.is_empty();
+            continue;
+        }
+        let closed = tag.ends_with('/');
+        let name = tag
+            .split(|c: char| c.is_whitespace() || c == '/')
             .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let Some(root) = elements.next() else {
-        return LinterReport::Unclear(UNKNOWN_SHAPE);
-    };
-    let root_name = name_of(root);
-    let Some((_, results)) = XML.iter().find(|(name, _)| *name == root_name) else {
-        return LinterReport::Unclear(UNKNOWN_SHAPE);
-    };
-    let is_closed = root.trim_end().ends_with("/>") || text.ends_with(&format!("</{root_name}>"));
-    if !is_closed {
-        return LinterReport::Unclear(UNKNOWN_SHAPE);
-    }
-    for part in std::iter::once(root).chain(elements) {
-        let tag = part.split('>').next().unwrap_or_default();
-        let is_result = results.contains(&name_of(part).to_lowercase().as_str());
-        let counts_results = ["failures", "errors", "failed", "error", "warnings"]
-            .iter()
-            .any(|name| counts(tag, name));
-        if is_result || counts_results {
+            .unwrap_or_default();
+        let known = match allowed {
+            Some(known) => known,
+            None => match XML.iter().find(|(root, _)| *root == name) {
+                Some((_, known)) => *allowed.insert(known),
+                None => return LinterReport::Unclear(UNKNOWN_SHAPE),
+            },
+        };
+        if ended || open.len() > DEPTH_MAX {
+            return LinterReport::Unclear(UNKNOWN_SHAPE);
+        }
+        if !known.contains(&name) || COUNTED.iter().any(|counted| counts(tag, counted)) {
             return LinterReport::Unclear(COUNTS);
         }
+        if closed {
+            ended = open.is_empty();
+        } else {
+            open.push(name);
+        }
     }
-    LinterReport::Clean
+    if ended && open.is_empty() {
+        LinterReport::Clean
+    } else {
+        LinterReport::Unclear(UNKNOWN_SHAPE)
+    }
 }
 
-/// Returns whether the attribute has a value other than zero, empty or false.
+/// Returns whether the attribute has a value other than zero.
 fn counts(tag: &str, name: &str) -> bool {
     tag.split_whitespace().any(|word| {
         word.split_once('=').is_some_and(|(key, value)| {
-            key == name && !matches!(value.trim_matches(['"', '\'', '/']), "0" | "" | "false")
+            key == name && !matches!(value.trim_matches(['"', '\'', '/']), "0" | "false")
         })
     })
 }

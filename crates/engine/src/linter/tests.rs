@@ -247,7 +247,132 @@ const UNCLEAR: &[&str] = &[
     r#"{"version":"2.1.0","runs":[{"results":[],"invocations":[{"executionSuccessful":false}]}]}"#,
     r#"{"version":"2.1.0","runs":[{"results":[],"invocations":[{"executionSuccessful":true,"toolExecutionNotifications":[{"level":"error","message":{"text":"x"}}]}]}]}"#,
     "{\"reason\":\"compiler-artifact\"}\n{\"reason\":\"build-finished\",\"success\":false}\n",
+    "{\"reason\":\"compiler-message\",\"message\":{\"level\":\"error\",\"message\":\"no linker\",\"spans\":[]}}\n{\"reason\":\"build-finished\",\"success\":true}\n",
+    r#"{"results":[]}"#,
+    r#"{"results":[],"errors":[],"paths":{"scanned":[],"skipped":[{"path":"a.py","reason":"too_big"}]}}"#,
+    r#"{"results":[],"errors":[],"note":"stopped after 10 files"}"#,
+    r#"{"results":[],"errors":[],"interrupted":true}"#,
+    r#"{"issues":[]}"#,
+    r#"{"issues":[],"errors":[],"rate_limited":1}"#,
+    r#"{"findings":[],"files_scanned":0}"#,
+    r#"{"diagnostics":[],"number_of_files":0}"#,
+    r#"{"files":[],"summary":{"offense_count":0,"target_file_count":3,"inspected_file_count":1},"metadata":{}}"#,
+    r#"{"a.py":[]}"#,
+    r#"[{"file":"a.py","results":[]}]"#,
+    r#"[{"filePath":"/w/a.js","messages":[]}]"#,
+    r"[[]]",
+    r#"<testsuite tests="3"><testcase name="a"><skipped/></testcase></testsuite>"#,
+    r#"<testsuite tests="3"><testcase name="a"/><system-err>boom</system-err></testsuite>"#,
+    r"<checkstyle>could not load the rules</checkstyle>",
+    r#"<checkstyle><file name="a"></checkstyle>"#,
+    r"<checkstyle></checkstyle><checkstyle></checkstyle>",
+    r#"<BugCollection><Errors errors="2" missingClasses="0"></Errors></BugCollection>"#,
 ];
+
+/// Text with exit code 0 that does not mean "nothing found", for linters whose 0 means so.
+const TROUBLED: &[&str] = &[
+    "warning: No Python files found under the given path(s)\n",
+    "error: could not read the configuration\nAll checks passed!\n",
+    "Skipped 3 files\n0 errors\n",
+    "timed out after 60 s\n0 issues.\n",
+    "parse error in a.py\nno issues found\n",
+    "Interrupted\n",
+    "0 files checked\n",
+    "analysis incomplete\n0 problems\n",
+];
+
+#[test]
+fn words_of_trouble_beside_a_clean_line_are_no_answer() {
+    for text in TROUBLED {
+        for (command, _) in LINTERS {
+            assert_ne!(count(command, 0, text), Some(0), "{command}: {text}");
+        }
+    }
+}
+
+/// Removes each field of the top level, gives it another type, cuts the report and adds text.
+fn mutations(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = (1..text.trim_end().len())
+        .filter(|end| text.is_char_boundary(*end))
+        .map(|end| text[..end].to_owned())
+        .filter(|cut| !CLEAN.contains(&cut.as_str()) && cut.trim() != text.trim())
+        .collect();
+    out.push(format!("{text}\nfatal: out of disk"));
+    out.push(format!("starting\n{text}\nKilled"));
+    out.push(format!("{text}\n{{\"error\":\"x\"}}"));
+    let Ok(Value::Object(object)) = serde_json::from_str::<Value>(text) else {
+        return out;
+    };
+    let print = |object: serde_json::Map<String, Value>| Value::Object(object).to_string();
+    for key in [
+        "note", "unknown", "results2", "exit", "partial", "timeout", "x",
+    ] {
+        for value in [
+            Value::from("x"),
+            Value::from(1),
+            Value::from(true),
+            Value::from(vec![1]),
+        ] {
+            let mut more = object.clone();
+            more.insert(key.to_owned(), value);
+            out.push(print(more));
+        }
+    }
+    for key in object.keys() {
+        for value in [
+            Value::from("text"),
+            Value::from(3),
+            Value::from(true),
+            Value::from(vec!["x"]),
+            serde_json::json!({"x": 1}),
+        ] {
+            let same = std::mem::discriminant(&object[key]) == std::mem::discriminant(&value);
+            // Another name, version or time is no other shape, and facts may be any facts.
+            if same && (value.is_string() || value.is_number())
+                || value.is_object() && object[key].is_object()
+            {
+                continue;
+            }
+            let mut other = object.clone();
+            other.insert(key.clone(), value);
+            out.push(print(other));
+        }
+    }
+    out
+}
+
+#[test]
+fn no_mutation_of_a_clean_report_is_clean() {
+    let mut tried = 0;
+    for text in CLEAN.iter().filter(|text| **text != "[]") {
+        for mutation in mutations(text) {
+            tried += 1;
+            assert_ne!(count("my-lint", 0, &mutation), Some(0), "{mutation}");
+        }
+        for code in (1..=255).filter(|code| *code != 0) {
+            tried += 1;
+            assert_ne!(count("my-lint", code, text), Some(0), "{code}: {text}");
+        }
+        for signal in 1..=31 {
+            tried += 1;
+            let killed = run("my-lint", ProcessExit::Signal(signal), text);
+            assert!(read_linter_run(&killed).is_err(), "{signal}: {text}");
+        }
+    }
+    println!(
+        "{} shapes, {tried} mutations, 0 clean",
+        UNCLEAR.len() + CLEAN.len()
+    );
+}
+
+// The report of another linter is none of this one.
+#[test]
+fn a_known_linter_is_held_to_its_own_shape() {
+    let semgrep = r#"{"results": [], "errors": []}"#;
+    assert_eq!(count("semgrep scan --json", 0, semgrep), Some(0));
+    assert_ne!(count("eslint -f json .", 0, semgrep), Some(0));
+    assert_ne!(count("bandit -f json -r .", 0, semgrep), Some(0));
+}
 
 /// Reports of tools without findings.
 const CLEAN: &[&str] = &[
@@ -255,6 +380,10 @@ const CLEAN: &[&str] = &[
     r#"{"results": [], "errors": []}"#,
     r#"{"issues":[],"errors":[]}"#,
     r#"{"comments":[]}"#,
+    r#"{"source":{"name":"x","url":"u"},"severity":"WARNING","diagnostics":[]}"#,
+    r#"{"messages":[],"statistics":{"messageTypeCount":{"fatal":0,"error":0,"warning":0,"refactor":0,"convention":0,"info":0},"modulesLinted":3,"score":10.0}}"#,
+    r#"{"diagnostics":[],"number_of_files":3,"number_of_rules":90,"threads_count":2,"start_time":0.1}"#,
+    r#"{"Golang errors":{},"Issues":[],"Stats":{"files":2,"lines":80,"nosec":0,"found":0},"GosecVersion":"2"}"#,
     r#"{"Issues":null,"Report":{"Linters":[{"Name":"errcheck","Enabled":true}]}}"#,
     r#"[{"filePath":"/w/a.js","messages":[],"suppressedMessages":[],"errorCount":0,"fatalErrorCount":0,"warningCount":0,"usedDeprecatedRules":[]}]"#,
     r#"[{"source":"/w/a.css","deprecations":[],"invalidOptionWarnings":[],"parseErrors":[],"errored":false,"warnings":[]}]"#,

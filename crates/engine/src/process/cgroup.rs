@@ -18,7 +18,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, unlinkat};
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const PREFIX: &str = "countersign-";
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+// A bound for one sweep: a later start removes the rest.
 const SWEPT_MAX: usize = 1000;
+// Half a second in total: the kernel removes killed processes within milliseconds.
 const REMOVE_TRIES: u32 = 50;
 const REMOVE_PAUSE: Timespec = Timespec {
     tv_sec: 0,
@@ -48,6 +50,7 @@ impl Cgroup {
     /// Creates the group and enters it. Returns nothing if the machine does not allow that.
     pub fn enter(limits: CgroupLimits) -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        // Version 2 is the line with the hierarchy number zero and no controllers.
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         MOUNTS
             .iter()
@@ -56,11 +59,15 @@ impl Cgroup {
 
     fn create_beside(mount: &Path, own: &str, limits: CgroupLimits) -> Option<Self> {
         let ours = mount.join(own);
+        // In a container our group may look like the root of all groups; then the new one is its
+        // child.
         let parent = if own.is_empty() {
             ours.as_path()
         } else {
             ours.parent()?
         };
+        // Without this controller a group would limit nothing, and the kernel allows enabling it
+        // only for groups without processes of their own.
         let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
         if !controllers.split_whitespace().any(|name| name == "memory") {
             return None;
@@ -68,6 +75,7 @@ impl Cgroup {
         remove_abandoned(parent);
         let name = format!("{PREFIX}{}", std::process::id());
         let write = OFlags::WRONLY | OFlags::CLOEXEC;
+        // The way back is opened first: without it we could enter the group and never leave.
         let back = open(ours.join("cgroup.procs"), write, Mode::empty()).ok()?;
         let parent = open(parent, DIRECTORY, Mode::empty()).ok()?;
         mkdirat(&parent, &name, Mode::from_raw_mode(0o755)).ok()?;
@@ -78,6 +86,8 @@ impl Cgroup {
             back,
         });
         let group = group.ok()?;
+        // Limits are set before the first process enters, so that none runs without them. Zero
+        // means the writing process.
         if group.apply_limits(limits).is_err() || group.write("cgroup.procs", "0").is_err() {
             group.kill_and_remove();
             return None;
@@ -88,7 +98,9 @@ impl Cgroup {
     fn apply_limits(&self, limits: CgroupLimits) -> io::Result<()> {
         self.write("memory.max", &limits.memory_bytes.to_string())?;
         // Not every kernel has these two files, and the memory bound holds without them.
+        // Without this a run over its limit would move to swap and slow down the whole machine.
         let _ = self.write("memory.swap.max", "0");
+        // A few more than the limit, for our own processes in the group.
         let _ = self.write("pids.max", &limits.processes.saturating_add(8).to_string());
         Ok(())
     }
@@ -117,6 +129,7 @@ impl Cgroup {
         let events = openat(&self.dir, "cgroup.events", OFlags::CLOEXEC, Mode::empty());
         for _ in 0..REMOVE_TRIES {
             match (
+                // The kernel refuses with EBUSY until every killed process is gone.
                 unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR),
                 &events,
             ) {
@@ -126,6 +139,7 @@ impl Cgroup {
                     // If waiting fails, the next attempt follows at once; their number is bounded.
                     let _ = poll(&mut changes, Some(&REMOVE_PAUSE));
                 }
+                // It is removed, or it cannot be; a later start tries again.
                 _ => return,
             }
         }

@@ -4,6 +4,8 @@
 //! It counts blocks and names below the run's directories, follows no link, and stops as soon as
 //! the quota is exceeded. A tree that is too deep for a path counts as exceeded. It cannot count
 //! directories that it may not open; the sandbox's floor for the disk's free space covers those.
+//!
+//! A kernel quota per directory would need root and a file system that is set up for it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,14 +17,18 @@ use tokio::time::{Instant, sleep};
 
 /// Shortest pause between two measurements.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
-/// The pause is at least this many times as long as the measurement, which limits its cost.
+/// The pause is at least this many times as long as the measurement, which limits its cost. At a
+/// share of one twentieth a large tree is measured less often instead of costing more.
 const MEASURE_TIME_SHARE: u32 = 20;
+// `st_blocks` is in units of 512 bytes on every file system.
 const BLOCK_BYTES: u64 = 512;
 
 /// Limit on what one run may add below its directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskQuota {
     pub dirs: Vec<PathBuf>,
+    /// Maximum of allocated blocks, not of lengths: a sparse file occupies little, and many
+    /// tiny files occupy a lot.
     pub bytes_max: u64,
     /// Maximum number of files, directories and links.
     pub files_max: u64,
@@ -44,8 +50,10 @@ pub(super) struct DiskMonitor {
 
 impl DiskMonitor {
     pub async fn start(allotment: DiskQuota) -> Self {
+        // Nested directories would be counted twice, before and after the run alike.
         let dirs = outermost_dirs(&allotment.dirs);
         let allotment = DiskQuota { dirs, ..allotment };
+        // There is no limit before the run: the existing files are not at fault.
         let no_end = DiskUsage {
             bytes: u64::MAX,
             files: u64::MAX,
@@ -85,6 +93,7 @@ impl DiskMonitor {
 async fn measure(dirs: &[PathBuf], most: DiskUsage) -> DiskUsage {
     let dirs = dirs.to_vec();
     let counted = tokio::task::spawn_blocking(move || count_usage(dirs, most)).await;
+    // A panic in the walk counts as no use; the sandbox's floor still holds.
     counted.unwrap_or_default()
 }
 
@@ -100,12 +109,15 @@ fn count_usage(mut dirs: Vec<PathBuf>, most: DiskUsage) -> DiskUsage {
                 usage.files = most.files.saturating_add(1);
                 return usage;
             }
+            // The run may delete directories while we walk, or deny access to them.
             Err(_) => continue,
         };
         for entry in entries.flatten() {
             let Ok(meta) = entry.metadata() else { continue };
             usage.files += 1;
+            // A hard link is counted at each name, which errs on the strict side.
             usage.bytes += meta.blocks() * BLOCK_BYTES;
+            // Stopping early bounds the cost of a measurement by the quota itself.
             if usage.bytes > most.bytes || usage.files > most.files {
                 return usage;
             }

@@ -14,6 +14,8 @@ use rustix::process::Pid;
     reason = "fork: in a process with one thread, the child may do anything that the parent may"
 )]
 pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // A lock of another thread, for example the allocator's, would stay locked in the child for
+    // ever.
     let threads = fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {
         return Err(io::Error::other(format!(

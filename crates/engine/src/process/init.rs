@@ -1,4 +1,8 @@
 //! The outer and the inner process of a sandbox: each starts one program and waits for it.
+//!
+//! Both are single-threaded and use blocking calls. They hold no state that a crash could lose: the
+//! kernel ends the inner process with the outer one. The module refuses to hide an end: a limit
+//! that was exceeded is an error with its reason.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -30,13 +34,14 @@ const CHECK_INTERVAL: Timespec = Timespec {
 
 /// Shortest interval between two memory counts, and the factor by which the interval exceeds the
 /// time of a count. Counting reads the open files of every process, and a run can have many of
-/// both.
+/// both. At a share of one twentieth the supervisor itself costs at most five per cent of a core.
 const COUNT_EVERY: Duration = Duration::from_millis(500);
 const COUNT_SHARE: u32 = 20;
 
 /// Returns the free bytes on the disk of a directory.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(dir)?;
+    // `f_bavail` leaves out the blocks that are reserved for root, which a run cannot use.
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
@@ -53,6 +58,8 @@ impl ProgramExit {
     pub fn code(self) -> u8 {
         match self {
             Self::Code(code) => u8::try_from(code).unwrap_or(1),
+            // Shells use 128 plus the number; the saturation keeps an unknown number from wrapping
+            // to success.
             Self::Signal(number) => 128_u8.saturating_add(u8::try_from(number).unwrap_or(0)),
         }
     }
@@ -92,7 +99,9 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// Returns a description of the exceeded limit, if there is one.
+    /// Returns a description of the exceeded limit, if there is one. The checks go from cheap to
+    /// expensive: two system calls first, then the process table, and the memory of every process
+    /// last.
     fn exceeded(&self, counts_memory: bool) -> io::Result<Option<String>> {
         let space = rustix::fs::fstatvfs(&self.opened)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -103,6 +112,7 @@ impl ResourceLimits {
             )));
         }
         // A cheap last check: memory in flight between processes belongs to no process's files.
+        // An unreadable file is no reason to end a run.
         let left = memory::available_bytes().unwrap_or(u64::MAX);
         if left < self.memory_floor_bytes {
             let left = left >> 20;
@@ -110,6 +120,7 @@ impl ResourceLimits {
                 "the machine has only {left} MiB of memory left"
             )));
         }
+        // Listing the processes costs more than the rest, and is only needed for these two limits.
         if !counts_memory && self.processes.is_none() {
             return Ok(None);
         }
@@ -136,6 +147,7 @@ impl ResourceLimits {
     reason = "becomes the program, in the module that spawns"
 )]
 pub fn become_program(program: &Path, args: &[OsString]) -> io::Result<Infallible> {
+    // `exec` keeps the signal mask, so a program would start deaf to SIGTERM.
     unblock_termination_signals()?;
     Err(Command::new(program).args(args).exec())
 }
@@ -156,6 +168,8 @@ pub fn run_supervised(
     } else {
         block_termination_signals()?;
     }
+    // The launcher's signals must not end us between the spawn and the wait: the child would lose
+    // its supervisor.
     let child = Command::new(program).args(args).spawn()?;
     block_termination_signals()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -193,6 +207,7 @@ pub enum ForkSide {
 
 /// Forks. The outer process supervises the inner one until its end.
 pub fn fork_supervised(limits: ResourceLimits) -> io::Result<ForkSide> {
+    // Signals are blocked before the fork, so that neither side can be ended half-way.
     block_termination_signals()?;
     let Some(inner) = fork()? else {
         // An open descriptor works without permission checks, so the inner process must not keep
@@ -217,6 +232,7 @@ fn termination_signals() -> SigSet {
 
 /// Waits for the end of the process, and ends it if it exceeds a limit.
 fn supervise(pid: Pid, limits: &ResourceLimits) -> io::Result<ProgramExit> {
+    // The child inherited the group at the fork, so leaving now moves only us.
     limits.leave_group();
     let ending = watch_until_exit(pid, limits);
     limits.end_group();
@@ -225,15 +241,18 @@ fn supervise(pid: Pid, limits: &ResourceLimits) -> io::Result<ProgramExit> {
 
 fn watch_until_exit(pid: Pid, limits: &ResourceLimits) -> io::Result<ProgramExit> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    // `waitpid` has no timeout; a pidfd can be polled, which allows for checks in between.
     if let Err(why) = wait_within_limits(&handle, limits) {
         // In a PID namespace no process outlives the first one, and the pids of its `/proc` cannot
         // be signalled from here. Without a namespace the descendants are searched and killed.
+        // A process that has ended in the meantime cannot be signalled; it is reaped below.
         let _ = pidfd_send_signal(&handle, Signal::KILL);
         kill_descendants(pid, limits);
         drop(reap(pid));
         return Err(why);
     }
     let ending = reap(pid);
+    // After reaping, because a dead leader no longer adopts: its orphans are now our children.
     kill_descendants(pid, limits);
     ending
 }
@@ -241,6 +260,7 @@ fn watch_until_exit(pid: Pid, limits: &ResourceLimits) -> io::Result<ProgramExit
 /// Kills the remaining descendants of the program.
 fn kill_descendants(pid: Pid, limits: &ResourceLimits) {
     if limits.kills_descendants && !tree::descendants().is_empty() {
+        // No process has this mark: the search here goes by parents only.
         let mut processes = ProcessTree::of("nobody carries this", None);
         processes.leader = ProcessIdentity::of(pid.as_raw_nonzero().get());
         processes.with_orphans = true;
@@ -261,7 +281,8 @@ fn reap(pid: Pid) -> io::Result<ProgramExit> {
     }
 }
 
-/// Reaps all children until this one has ended.
+/// Reaps all children until this one has ended. Orphans of the namespace become children of its
+/// first process; their exit codes are dropped.
 fn reap_until(wanted: Pid) -> io::Result<ProgramExit> {
     loop {
         let ended = match wait(WaitOptions::empty()) {
@@ -289,6 +310,7 @@ fn wait_within_limits(handle: &OwnedFd, limits: &ResourceLimits) -> io::Result<(
         let mut ends = [PollFd::new(handle, PollFlags::IN)];
         match poll(&mut ends, Some(&CHECK_INTERVAL)) {
             Ok(0) => {}
+            // A signal interrupts `poll`; the limits are checked at the next timeout.
             Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -299,6 +321,8 @@ fn wait_within_limits(handle: &OwnedFd, limits: &ResourceLimits) -> io::Result<(
             return Err(io::Error::other(format!("the run was ended: {why}")));
         }
         if counts_memory {
+            // Counting adapts to its own cost, so that a run with many processes does not slow
+            // itself down.
             count_at = Instant::now() + COUNT_EVERY.max(began.elapsed() * COUNT_SHARE);
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! Memory stays bounded for any input: a line longer than the limit is passed on in pieces, and
 //! the transcript stops growing at its cap.
+//!
+//! Redaction happens here, before the transcript and before any caller: a secret that an agent
+//! prints must not reach a file. That is why a line may be held back for a moment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,6 +13,10 @@ use std::path::Path;
 
 use crate::private_files;
 use crate::redact::Redactor;
+
+/// Number of lines over which a secret may be wrapped. Terminals wrap at about 80 columns, so 32
+/// lines hold any token or key of a usual size.
+const WRAPPED_LINES_MAX: usize = 32;
 
 /// Cuts a byte stream at newlines, or at `limit` if a line is longer. Secrets are removed before a
 /// piece is passed on.
@@ -29,6 +36,7 @@ impl Splitter {
     pub fn new(limit: usize, redactor: Redactor) -> Self {
         Self {
             kept: Vec::new(),
+            // A tiny limit could never hold a whole character and would not make progress.
             limit: limit.max(16),
             redactor,
         }
@@ -37,21 +45,22 @@ impl Splitter {
     /// Returns the splitters for both streams of a program with this environment.
     pub fn pair(limit: usize, env: &[(OsString, OsString)]) -> [Self; 2] {
         let redactor = Redactor::for_environment(env);
+        // Streams are redacted separately: a secret is not continued from stdout to stderr.
         [redactor.clone(), redactor].map(|redactor| Self::new(limit, redactor))
     }
 
     pub fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(LinePiece<'_>)) {
         while !bytes.is_empty() {
+            // The limit counts what is already kept, so memory is bounded however the chunks
+            // arrive.
             let room = self.limit.saturating_sub(self.kept.len());
             let window = &bytes[..bytes.len().min(room)];
             if let Some(end) = window.iter().position(|&byte| byte == b'\n') {
                 self.kept.extend_from_slice(&window[..=end]);
-                emit(LinePiece {
-                    raw: &self.redactor.redact_bytes(&self.kept),
-                    whole: true,
-                });
-                self.kept.clear();
                 bytes = &bytes[end + 1..];
+                if !self.may_be_wrapped() {
+                    self.emit_lines(&mut emit);
+                }
             } else {
                 self.kept.extend_from_slice(window);
                 bytes = &bytes[window.len()..];
@@ -62,33 +71,50 @@ impl Splitter {
         }
     }
 
+    /// Returns whether a terminal may have wrapped a secret at this line end, so that the next line
+    /// decides. A text that goes on like this for long is none, and would be read again and again.
+    fn may_be_wrapped(&self) -> bool {
+        let lines = self.kept.split(|byte| *byte == b'\n').count() - 1;
+        lines <= WRAPPED_LINES_MAX
+            // Half of the limit, so that `cut` never meets a line that only waits.
+            && self.kept.len() <= self.redactor.wrapped_max().min(self.limit / 2)
+            && self.redactor.unfinished_secret(&self.kept).is_some()
+    }
+
     /// Emits the rest at the end of the stream.
-    pub fn finish(&mut self, emit: impl FnOnce(LinePiece<'_>)) {
-        if !self.kept.is_empty() {
-            emit(LinePiece {
-                raw: &self.redactor.redact_bytes(&self.kept),
-                whole: true,
-            });
-            self.kept.clear();
+    pub fn finish(&mut self, mut emit: impl FnMut(LinePiece<'_>)) {
+        self.emit_lines(&mut emit);
+    }
+
+    /// Emits everything that was kept, line by line.
+    fn emit_lines(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
+        let text = self.redactor.redact_bytes(&self.kept);
+        for raw in text.split_inclusive(|byte| *byte == b'\n') {
+            emit(LinePiece { raw, whole: true });
         }
+        self.kept.clear();
     }
 
     fn cut(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
         let mut pending = self.redactor.redact_bytes(&self.kept).into_owned();
-        // The piece may end within a secret: keep that many bytes until more have been read.
-        let back = self.redactor.longest_secret().min(pending.len() / 2);
-        let end = pending.len() - back;
+        // The piece may end within a secret: keep its beginning until more has been read.
+        let begun = self.redactor.unfinished_secret(&pending);
+        // At least half is emitted, even if all of it looks like the beginning of a secret.
+        // Otherwise a crafted output could stop the progress.
+        let end = begun.unwrap_or(pending.len()).max(pending.len() / 2);
+        // A character that is cut in two would become two replacement characters for the caller.
         let end = end - unfinished_character(&pending[..end]);
-        emit(LinePiece {
-            raw: &pending[..end],
-            whole: false,
-        });
+        for raw in pending[..end].split_inclusive(|byte| *byte == b'\n') {
+            let whole = raw.ends_with(b"\n");
+            emit(LinePiece { raw, whole });
+        }
         pending.drain(..end);
         self.kept = pending;
     }
 }
 
-/// Returns the number of bytes at the end that belong to an incomplete character.
+/// Returns the number of bytes at the end that belong to an incomplete character. A character has
+/// at most four bytes, so at most three can be missing their end.
 fn unfinished_character(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     for (back, &byte) in tail.iter().rev().enumerate() {
@@ -110,6 +136,7 @@ pub(super) fn to_text(raw: &[u8]) -> String {
     let line = raw.strip_suffix(b"\n").unwrap_or(raw);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(line);
+    // PostgreSQL refuses NUL in text.
     if text.contains('\0') {
         text.replace('\0', "\u{FFFD}")
     } else {
@@ -131,6 +158,7 @@ impl TranscriptFile {
             private_files::make_dir(parent)?;
         }
         Ok(Self {
+            // Transcripts hold briefs and source code, so they are readable by the owner only.
             file: Some(private_files::create(path)?),
             room: cap,
             cut: false,
@@ -140,6 +168,7 @@ impl TranscriptFile {
 
     pub fn write(&mut self, bytes: &[u8]) {
         let Some(file) = &mut self.file else {
+            // Output goes on being read after an error: a program with a full pipe would hang.
             self.cut = true;
             return;
         };
@@ -220,6 +249,51 @@ mod tests {
                 assert_eq!(seen, expected, "limit {limit}, chunks of {chunk}");
             }
         }
+    }
+
+    #[test]
+    fn a_wrapped_or_coloured_secret_is_found_in_a_stream() {
+        let secret = "sk-test-0123456789-abcdefghij";
+        let env = [("X_API_KEY".into(), secret.into())];
+        let coloured: Vec<String> = secret.chars().map(|c| format!("\u{1b}[1m{c}")).collect();
+        let mut texts = vec![coloured.concat()];
+        for width in 1..secret.len() {
+            let lines: Vec<&str> = secret
+                .as_bytes()
+                .chunks(width)
+                .map(|line| std::str::from_utf8(line).unwrap())
+                .collect();
+            texts.push(lines.join("\n"));
+            texts.push(lines.join("\r\n  "));
+            texts.push(lines.join("\u{1b}[0m\n\u{1b}[1m"));
+        }
+        for text in texts {
+            let text = format!("first s\nkey {text}\nlast s");
+            for chunk in [1, 7, 1000] {
+                let mut splitter = Splitter::new(4096, Redactor::for_environment(&env));
+                let mut seen = Vec::new();
+                let mut take = |piece: LinePiece<'_>| seen.push(to_text(piece.raw));
+                for part in text.as_bytes().chunks(chunk) {
+                    splitter.push(part, &mut take);
+                }
+                splitter.finish(&mut take);
+                let seen: Vec<String> = seen.iter().map(|line| findings::clean(line)).collect();
+                assert_eq!(seen, ["first s", "key [redacted]", "last s"], "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_look_like_the_beginning_of_a_secret_do_not_pile_up() {
+        let env = [("X_API_KEY".into(), "sssssssssssssssssssss!".into())];
+        let mut splitter = Splitter::new(1 << 16, Redactor::for_environment(&env));
+        let mut lines = 0;
+        for _ in 0..10_000 {
+            splitter.push(b"s\n", |_| lines += 1);
+            assert!(splitter.kept.len() < 4096);
+        }
+        splitter.finish(|_| lines += 1);
+        assert_eq!(lines, 10_000);
     }
 
     #[test]

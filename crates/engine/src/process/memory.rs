@@ -3,6 +3,9 @@
 //!
 //! A control group would count all of that; without one, this module adds it up from `/proc`.
 //! Shared memory that is both mapped and open counts twice: the sum is an upper bound.
+//!
+//! It errs on the high side, because the limit protects the machine. A process that has ended while
+//! it is counted has no memory any more, and is skipped.
 
 use std::collections::HashSet;
 use std::fs;
@@ -45,6 +48,7 @@ fn own_bytes(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let anonymous = kib_field(&status, "RssAnon:").unwrap_or(0);
     let shared = kib_field(&status, "RssShmem:").unwrap_or(0);
+    // `smaps_rollup` can take milliseconds for a large process, and most have little shared memory.
     if shared < SHARED_WORTH_ASKING {
         return anonymous;
     }
@@ -62,6 +66,7 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
 /// Memory that processes hold through open file descriptors, without mapping it.
 #[derive(Default)]
 struct OpenMemory {
+    // Descriptors are inherited, so one file is usually open in many processes.
     seen: HashSet<(u64, u64)>,
     sockets: HashSet<String>,
     bytes: u64,
@@ -81,6 +86,8 @@ impl OpenMemory {
                 if self.sockets.insert(target.into_owned()) {
                     self.bytes = self.bytes.saturating_add(SOCKET_BYTES);
                 }
+            // A memfd, and memory whose name is gone, appear in no directory and in no mount's
+            // usage.
             } else if target.starts_with("/memfd:") || target.ends_with(" (deleted)") {
                 // Other deleted files are on a disk, or in a mount that is counted separately.
                 let Ok(meta) = fs::metadata(&path) else {
@@ -106,6 +113,7 @@ fn in_memory_mounts(processes: &[ProcessIdentity]) -> u64 {
     let roots = processes
         .iter()
         .map(|process| format!("/proc/{}/root", process.pid));
+    // A process may have ended, or may not have entered its new root yet.
     let mut readable = roots.filter(|root| fs::metadata(format!("{root}/tmp")).is_ok());
     let Some(root) = readable.next() else {
         return 0;
@@ -121,7 +129,9 @@ fn in_memory_mounts(processes: &[ProcessIdentity]) -> u64 {
         ) else {
             continue;
         };
+        // `/run` and `/var/tmp` may lie in the same mount, which then counts once.
         if u64::try_from(filesystem.f_type) == Ok(TMPFS_MAGIC) && counted.insert(meta.dev()) {
+            // `f_bfree` and not `f_bavail`: used is everything that is not free.
             let used = space.f_blocks.saturating_sub(space.f_bfree);
             bytes = bytes.saturating_add(used.saturating_mul(space.f_frsize));
         }

@@ -1,5 +1,8 @@
 //! Runs our own short commands: writes their input, reads their output up to a cap, and waits for
 //! their end.
+//!
+//! It is for programs that we trust, such as git. They get a process group but no mark and no
+//! record: they end with their group, and do not start daemons.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -56,6 +59,7 @@ impl Drop for KillGroupOnDrop {
 /// or if the returned future is dropped.
 pub async fn run_short_command(call: &ShortCommand) -> Result<CommandOutput, Error> {
     let program = call.program.display();
+    // Debug level: a ticket runs hundreds of git commands.
     let span = debug_span!("process", %program, pid = field::Empty, exit = field::Empty);
     Box::pin(read_output(call)).instrument(span).await
 }
@@ -77,6 +81,7 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     };
     let mut command = recipe.command();
     if let Some(path) = &call.stdout_file {
+        // A file gets the output directly from the kernel, so a large blob is never held in memory.
         let file = private_files::create(path).map_err(|source| Error::File {
             path: path.clone(),
             source,
@@ -92,6 +97,7 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
     let finished = tokio::time::timeout(call.wall, feed_and_read(&mut spawned, call)).await;
     let (exit, stdout, stderr) = match finished {
         Ok(Ok((status, stdout, stderr))) => {
+            // From here on the group id may be reused, so it must not be signalled any more.
             group.0 = None;
             (exit_of(status), stdout, stderr)
         }
@@ -102,6 +108,8 @@ async fn read_output(call: &ShortCommand) -> Result<CommandOutput, Error> {
             });
         }
         Err(_) => {
+            // Dropping the guard sends the signal; a killed child must still be reaped, or it stays
+            // a zombie.
             drop(group);
             let reaped = spawned.child.wait().await;
             reaped.log_err("reap a command that was killed at its time limit");
@@ -135,6 +143,7 @@ async fn feed_and_read(
     let feed = async {
         if let Some(mut stdin) = stdin {
             // A command may close its input without reading it; that is no error.
+            // Dropping stdin afterwards is the end of the input for the command.
             let _ = stdin.write_all(&call.stdin).await;
         }
     };
@@ -165,6 +174,7 @@ async fn read_capped(
         if count == 0 {
             return Ok(capped);
         }
+        // The rest is read and dropped, because a command with a full pipe would never end.
         let fits = count.min(cap - capped.bytes.len());
         capped.bytes.extend_from_slice(&chunk[..fits]);
         capped.cut |= fits < count;

@@ -1,5 +1,9 @@
 //! The hidden verb `hold`, which runs in the child between our fork and the program. It ties the
 //! child's life to ours, then becomes the program.
+//!
+//! A shell trap or a supervisor process could be killed before it acts. The kernel's parent-death
+//! signal cannot: it also works if we get SIGKILL. It survives `exec`, but not a set-user-id
+//! program.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -44,6 +48,7 @@ pub(crate) fn tie_to_parent(parent: &OsStr, usage: impl Fn() -> io::Error) -> io
         .and_then(|pid| Pid::from_raw(pid.parse().ok()?))
         .ok_or_else(usage)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A subreaper gets the orphans of its tree instead of the machine's init process.
     set_child_subreaper(Some(getpid()))?;
     // The parent may have ended before the signal was set; then the signal never comes.
     if getppid() != Some(parent) {

@@ -3,6 +3,9 @@
 //!
 //! The file is written before the fork: if we are killed right after the fork, the child is found
 //! by its mark. Nothing is synced to disk, because after a power cut no process is left to find.
+//!
+//! A record names processes by pid and start time, and is valid only for one boot and one PID
+//! namespace. The module refuses to act on a record from anywhere else.
 
 use std::fs;
 use std::io;
@@ -16,6 +19,7 @@ use super::{Error, RunId};
 use crate::log::removed;
 use crate::private_files;
 
+// The owner is dead and no one waits for results, so the grace is shorter than for a live run.
 const TERM_GRACE: Duration = Duration::from_millis(500);
 /// File name ending of a record that is being written.
 const TEMP_SUFFIX: &str = "half";
@@ -43,6 +47,7 @@ pub(super) struct LiveRunRecord {
 impl LiveRunRecord {
     pub fn create(data_dir: &Path, run_id: &RunId) -> Result<Self, Error> {
         let path = runs_dir(data_dir).join(format!("{run_id}.json"));
+        // Without a start time a reused pid could not be told from ours, so nothing is started.
         let Some(owner) = ProcessIdentity::ourselves() else {
             let source =
                 io::Error::other("/proc is not mounted, so processes cannot be identified");
@@ -89,6 +94,7 @@ impl LiveRunRecord {
     }
 
     fn write(&self) -> Result<(), Error> {
+        // Serialising plain data does not fail; an empty record is treated as a truncated one.
         let text = serde_json::to_vec(&self.entry).unwrap_or_default();
         // The name has the writer's identity, so that a sweep removes the half-written file only
         // if its writer is dead.
@@ -98,6 +104,7 @@ impl LiveRunRecord {
             .with_extension(format!("{pid}.{start}.{TEMP_SUFFIX}"));
         let result = private_files::make_dir(self.path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| private_files::write(&half, text))
+            // A rename is atomic: a sweep sees the old record or the new one, never half of it.
             .and_then(|()| fs::rename(&half, &self.path));
         result.map_err(|source| Error::File {
             path: self.path.clone(),
@@ -126,6 +133,15 @@ pub async fn end_orphaned_runs(data_dir: &Path) -> Result<Vec<SweptRun>, Error> 
     end_runs_where(data_dir, |entry| !entry.owner.is_alive()).await
 }
 
+/// Returns the ids of runs whose owner is alive. A record that cannot be read counts as a run of an
+/// unknown ticket and is left out: nothing is removed on its account, and nothing is kept.
+pub fn live_runs(data_dir: &Path) -> Vec<String> {
+    let files = fs::read_dir(runs_dir(data_dir)).into_iter().flatten();
+    let records = files.filter_map(|file| read_record(&file.ok()?.path()));
+    let alive = records.filter(|entry| entry.owner.is_alive());
+    alive.map(|entry| entry.run).collect()
+}
+
 /// Ends the runs that the caller selects by id, even if their owner is alive: a worker that lost
 /// its lease while it was stopped must not continue through its child.
 pub async fn end_runs(
@@ -149,6 +165,7 @@ async fn end_runs_where(
     let (boot, _) = here.split_once(' ').unwrap_or((&here, ""));
     let mut swept = Vec::new();
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
+        // Temporary files go first, because they do not have the ending of a record.
         if writer_of_temp_record(&path).is_some_and(|writer| !writer.is_alive()) {
             removed(&path, fs::remove_file(&path));
             continue;
@@ -161,9 +178,13 @@ async fn end_runs_where(
             continue;
         };
         // Processes of an earlier boot are gone, and their pids now belong to others.
+        // Another PID namespace of the same boot is a container with the same data directory. Its
+        // pids mean nothing here, and its own Countersign sweeps them.
         if !entry.place.starts_with(boot) {
             removed(&path, fs::remove_file(&path));
         } else if entry.place == here && selects(&entry) {
+            // The leader may be missing: we were killed between the fork and its record. The mark
+            // is enough.
             let mut tree = ProcessTree::of(&entry.mark, entry.leader);
             tree.strays = entry.strays;
             let summary = tree.terminate(TERM_GRACE).await;
@@ -184,11 +205,13 @@ async fn end_runs_where(
 /// power cut leaves an empty one, and no process survives that.
 fn is_truncated_record(path: &Path) -> bool {
     let is_record = path.extension().is_some_and(|ending| ending == "json");
+    // A file system may fill a file with zeros whose length was written but whose data was not.
     is_record && fs::read(path).is_ok_and(|text| text.iter().all(|&byte| byte == 0))
 }
 
 fn writer_of_temp_record(path: &Path) -> Option<ProcessIdentity> {
     let name = path.file_name()?.to_str()?.strip_suffix(TEMP_SUFFIX)?;
+    // A run id may contain dots, so the numbers are taken from the end.
     let mut parts = name.trim_end_matches('.').rsplit('.');
     let start = parts.next()?.parse().ok()?;
     let pid = parts.next()?.parse().ok()?;

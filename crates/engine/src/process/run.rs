@@ -1,4 +1,9 @@
 //! Supervises one run, from the record before its start to the end of its last process.
+//!
+//! The order is fixed by crashes. The record is written before the fork, the leader is added right
+//! after it, and the record goes only when no process is left. So at any moment at which we may be
+//! killed, the next Countersign can find what was started. It refuses to start a program in a
+//! missing directory or without the sandbox that was asked for.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -55,6 +60,7 @@ impl ProcessHost {
     ) -> Result<ProcessEnd, Error> {
         let started = Instant::now();
         let program_name = spec.program.to_string_lossy().into_owned();
+        // A missing directory and a missing program give the same ENOENT from the kernel.
         if !spec.cwd.is_dir() {
             return Err(Error::NoDirectory {
                 program: program_name,
@@ -64,8 +70,12 @@ impl ProcessHost {
         let path = search_path(&spec);
         let program = find_program(&spec.program, &path, &spec.cwd)?;
         let mut confinement = spec.sandbox;
+        // The proxy comes before the specification is written: it chooses ports, which are part of
+        // it.
         let mut proxy = open_proxy(confinement.as_mut())?;
         if let Some(confinement) = &mut confinement {
+            // An interpreter or library outside of the usual directories must be mounted as well,
+            // or the program fails with a bare "not found".
             let needed = sandbox::program::files_needed_by(&program, &path);
             confinement.read.extend(needed.read);
         }
@@ -74,6 +84,7 @@ impl ProcessHost {
         let transcript = TranscriptFile::create(&spec.transcript, spec.limits.output_bytes)
             .map_err(|source| Error::File { path, source })?;
 
+        // The state before the run must be measured before the first process can write.
         let monitor = match spec.disk_quota {
             Some(quota) => Some(DiskMonitor::start(quota).await),
             None => None,
@@ -86,6 +97,7 @@ impl ProcessHost {
         if let Some(proxy) = &mut proxy {
             proxy.set_proxy_variables(&mut env);
         }
+        // The mark is pushed last, so that no variable of the caller's can replace it.
         env.push((RUN_MARK.into(), guard.record.mark().into()));
         let recipe = SpawnRecipe {
             program: &program,
@@ -94,12 +106,16 @@ impl ProcessHost {
             cwd: &spec.cwd,
             launcher: launcher.as_ref(),
         };
+        // The proxy must already accept: the child hands over its sockets before it starts the
+        // program, and waits for an answer.
         let proxy = proxy.map(Proxy::start);
         let spawned = spawn(recipe.command()).await;
         let mut spawned = spawned.map_err(|source| Error::Spawn {
             program: program_name,
             source,
         })?;
+        // If we are killed before this line, the child is found by its mark, which is already
+        // recorded.
         guard.started(spawned.pid)?;
         Span::current().record("pid", spawned.pid);
 
@@ -119,10 +135,13 @@ impl ProcessHost {
         )
         .await;
         let until = Instant::now() + spec.limits.drain_grace;
+        // The leader has ended, but its last output may still be in the pipes. A descendant can
+        // hold them open, so the end of the pipes is not waited for without a limit.
         while Instant::now() < until && timeout_at(until, pipes.read_next()).await == Ok(true) {}
         pipes.finish();
         pipes.stdin_writer.close();
         match (&confinement, exit) {
+            // The code 125 may come from a launcher that failed before there was a namespace.
             (Some(confinement), ProcessExit::Code(code))
                 if code != i32::from(NOT_CONFINED) && confinement.ends_with_its_namespace() =>
             {
@@ -134,6 +153,8 @@ impl ProcessHost {
             Some(monitor),
             ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed,
         ) = (&monitor, exit)
+            // A program can exceed its quota and end between two measurements. A run that we
+            // stopped ourselves keeps its cause.
             && let Some(added) = monitor.excess().await
         {
             exit = disk_limit_exit(added);
@@ -207,6 +228,7 @@ fn read_proof(
 ) -> Result<Option<Proof>, Error> {
     match confinement.map(SandboxSpec::read_proof) {
         // It was stopped before it could begin.
+        // There is nothing to prove: no program was started, or its result is not wanted.
         Some(Err(_)) if exit == ProcessExit::Cancelled => Ok(None),
         // This code means that it could not confine itself. With any other exit it ended before it
         // could prove anything, and may be retried.
@@ -230,6 +252,7 @@ async fn watch_child(
 ) -> ProcessExit {
     let wall = saturating_deadline(started, limits.wall);
     let mut idle = saturating_deadline(started, limits.idle);
+    // The wall deadline stands in until there is one; the branch below is off meanwhile.
     let mut dismissed = None;
     let mut census = saturating_deadline(started, STRAY_SCAN_INTERVAL);
     let overrun = async {
@@ -248,8 +271,10 @@ async fn watch_child(
             biased;
             () = stop.requested() => break ProcessExit::Cancelled,
             () = sleep_until(wall) => break ProcessExit::WallLimit,
+            // A failed wait cannot tell the exit; it counts as a failure and never as success.
             status = spawned.child.wait() => return status.map_or(ProcessExit::Code(-1), exit_of),
             () = sleep_until(dismissed.unwrap_or(wall)), if dismissed.is_some() => break ProcessExit::Dismissed,
+            // Any byte counts as a sign of life, also on stderr: many agents report progress there.
             _ = pipes.read_next(), if pipes.is_open() => idle = saturating_deadline(Instant::now(), limits.idle),
             () = sleep_until(idle) => break ProcessExit::IdleLimit,
             added = &mut overrun => break disk_limit_exit(added),
@@ -259,6 +284,7 @@ async fn watch_child(
             }
         }
     };
+    // A program that can be asked politely saves its session; the signal follows in any case.
     if pipes.stdin_writer.write_farewell_and_close() {
         let until = saturating_deadline(Instant::now(), limits.term_grace);
         loop {
@@ -282,6 +308,7 @@ async fn watch_child(
         }
     }
     let reaped = timeout_at(Instant::now() + REAP_MAX, spawned.child.wait()).await;
+    // A process in an uninterruptible wait, for example on a dead network disk, ignores SIGKILL.
     if reaped.is_err() {
         tracing::warn!("a process did not end after SIGKILL; it hangs in the kernel");
     }
@@ -326,6 +353,7 @@ impl LiveRunGuard {
         let record = LiveRunRecord::create(&host.data_dir, run_id)?;
         let mut family = ProcessTree::of(record.mark(), None);
         family.with_orphans = host.adopts_orphans;
+        // The leader does not exist yet; `started` adds it.
         Ok(Self {
             record,
             tree: family,
@@ -360,6 +388,7 @@ impl LiveRunGuard {
         let summary = self.tree.terminate(term_grace).await;
         self.swept += summary.ended;
         self.left = summary.left;
+        // A record with survivors stays, so that the next sweep tries again.
         if summary.left == 0 {
             self.record.remove();
         }
@@ -369,6 +398,7 @@ impl LiveRunGuard {
 
 impl Drop for LiveRunGuard {
     fn drop(&mut self) {
+        // A failed kill leaves the record for the next start.
         if !self.over && self.tree.kill() {
             self.record.remove();
         }
@@ -400,10 +430,12 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
         on_line: F,
     ) -> Self {
         Self {
+            // The pipes are taken out of the child, so that waiting for it does not close them.
             stdout: spawned.child.stdout.take(),
             stderr: spawned.child.stderr.take(),
             out,
             err,
+            // One buffer per pipe, because both reads are pending at the same time.
             out_chunk: vec![0; CHUNK],
             err_chunk: vec![0; CHUNK],
             transcript,
@@ -432,6 +464,7 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
                 OutputStream::Out => self.stdout = None,
                 OutputStream::Err => self.stderr = None,
             }
+            // The last line may have no newline; `finish` emits it.
             return self.is_open();
         }
         self.handle_chunk(stream, count);
@@ -456,6 +489,7 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
     }
 
     fn finish(&mut self) {
+        // Closures cannot borrow `self` as a whole while the splitters are borrowed.
         let (spool, on_line, lines) = (&mut self.transcript, &mut self.on_line, &mut self.lines);
         // The program has ended, so the reaction has no reader.
         let mut last = |stream, piece: LinePiece<'_>| {
@@ -469,6 +503,7 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
 
 async fn read_pipe(pipe: Option<&mut (impl AsyncRead + Unpin)>, chunk: &mut [u8]) -> usize {
     match pipe {
+        // An error on a pipe is treated as its end: there is nothing left to read either way.
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => 0,
     }
@@ -480,6 +515,8 @@ fn deliver_piece(
     spool: &mut TranscriptFile,
     on_line: &mut impl FnMut(OutputLine) -> LineReaction,
 ) -> LineReaction {
+    // The transcript is written first, so that it has the line on which a caller's reaction is
+    // based.
     spool.write(piece.raw);
     on_line(OutputLine {
         stream,

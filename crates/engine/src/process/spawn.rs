@@ -18,7 +18,8 @@ use super::{Error, Launcher};
 type SpawnTask = Box<dyn FnOnce() + Send>;
 
 /// Returns the pids of our own children that have not been reaped yet. The lock is held during the
-/// fork, so that a child is always listed here before it is seen in `/proc`.
+/// fork, so that a child is always listed here before it is seen in `/proc`. A poisoned lock is
+/// used all the same: a set of numbers has no half-changed state.
 pub(super) fn known_children() -> MutexGuard<'static, HashSet<i32>> {
     static KNOWN: OnceLock<Mutex<HashSet<i32>>> = OnceLock::new();
     KNOWN
@@ -59,17 +60,22 @@ pub(super) async fn spawn(mut command: Command) -> io::Result<KnownChild> {
     let runtime = tokio::runtime::Handle::current();
     let (reply, answer) = oneshot::channel();
     let fork = move || {
+        // `tokio` registers the child with its signal driver, which needs the runtime's context.
         let _inside = runtime.enter();
         let mut children = known_children();
         let child = command.spawn().map(|child| {
             let pid = child
                 .id()
                 .and_then(|pid| i32::try_from(pid).ok())
+                // A child that has already been reaped has no pid; zero matches no process.
                 .unwrap_or(0);
             children.insert(pid);
             KnownChild { child, pid }
         });
+        // The lock is released only after the pid is listed: a scan that runs in between would take
+        // the child for an orphan and end it.
         drop(children);
+        // The caller may have been cancelled; the child is then dropped here.
         drop(reply.send(child));
     };
     drop(spawn_thread().send(Box::new(fork)));
@@ -101,12 +107,15 @@ impl SpawnRecipe<'_> {
         };
         command
             .args(self.args)
+            // An inherited variable could carry a token, or change how a tool behaves.
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.cwd)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
+            // A group of its own: a signal to our terminal's group (Ctrl-C) must not reach it, and
+            // we can signal all of it at once.
             .process_group(0);
         command
     }
@@ -126,6 +135,7 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
         program: program.to_string_lossy().into_owned(),
         searched,
     };
+    // As in a shell: a name with a slash is a path and is not looked up.
     if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
         let file = cwd.join(program);
         return if runnable(&file) {
@@ -135,6 +145,7 @@ pub fn find_program(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf
         };
     }
     std::env::split_paths(path)
+        // A relative entry of PATH is relative to the directory of the run, not to ours.
         .map(|dir| cwd.join(dir).join(program))
         .find(|candidate| runnable(candidate))
         .map(normalize_program_path)
@@ -147,6 +158,7 @@ pub fn normalize_program_path(file: PathBuf) -> PathBuf {
     if file.components().all(is_plain) {
         return file.components().collect();
     }
+    // If the directory cannot be resolved, the kernel's own error will name the file.
     let dir = file.parent().and_then(|dir| dir.canonicalize().ok());
     match (dir, file.file_name()) {
         (Some(dir), Some(name)) => dir.join(name),

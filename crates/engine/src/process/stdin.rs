@@ -7,7 +7,8 @@ use tokio::task::JoinHandle;
 use super::LineReaction;
 use super::spawn::KnownChild;
 
-/// Maximum number of replies that wait for a program that does not read them.
+/// Maximum number of replies that wait for a program that does not read them. A program that leaves
+/// a thousand replies unread has stopped reading.
 const UNREAD_MAX: usize = 1024;
 
 /// Writes the input in the background: a program that does not read must not keep us from reading
@@ -27,6 +28,8 @@ impl StdinWriter {
             tokio::spawn(async move {
                 // A program may close its input without reading it; that is no error.
                 let _ = stdin.write_all(&first).await;
+                // The loop ends when the sender is dropped. Then stdin is dropped too, which is its
+                // end of file.
                 while let Some(bytes) = replies.recv().await {
                     // As above.
                     let _ = stdin.write_all(&bytes).await;
@@ -34,6 +37,8 @@ impl StdinWriter {
             })
         });
         Self {
+            // Without replies the channel is closed at once, so the program sees the end of its
+            // input.
             words: stays_open.then_some(words),
             speaking,
             farewell: None,
@@ -54,6 +59,8 @@ impl StdinWriter {
 
     /// Queues a reply. If the queue is full, the program does not read, and stdin is closed.
     fn queue_write(&mut self, bytes: Vec<u8>) {
+        // `try_send` never waits: this runs while output is read, and a full queue must not stop
+        // that.
         let full = |words: &mpsc::Sender<Vec<u8>>| words.try_send(bytes.clone()).is_err();
         if !bytes.is_empty() && self.words.as_ref().is_some_and(full) {
             self.words = None;
@@ -70,6 +77,7 @@ impl StdinWriter {
         true
     }
 
+    // Aborting is needed because a write into a full pipe would wait for ever.
     pub fn close(&mut self) {
         self.words = None;
         if let Some(task) = self.speaking.take() {

@@ -2,6 +2,10 @@
 //!
 //! A process is identified by pid and start time together, so that a reused pid is never mistaken
 //! for it. It is signalled through a pidfd that was opened before the start time was compared.
+//!
+//! No single criterion finds every process. A group is left by `setsid`, an environment can be
+//! overwritten, and a parent can end. The scan combines them and remembers what it saw. It refuses
+//! to signal a process that started before the run's leader.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -19,10 +23,12 @@ use super::spawn;
 
 /// Longest time for killing processes that keep appearing; then the rest is reported as left.
 const KILL_TIME_MAX: Duration = Duration::from_secs(10);
-/// Longest wait for a process whose environment cannot be read yet.
+/// Longest wait for a process whose environment cannot be read yet. An exec takes milliseconds. A
+/// process that hides its environment for longer has none.
 const SETTLE_MAX: Duration = Duration::from_millis(300);
 /// Longest environment that is read: twice the kernel's default limit.
 const ENVIRONMENT_MAX: usize = 4 << 20;
+// Short, because a fork bomb creates processes between two scans.
 const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +47,7 @@ impl ProcessIdentity {
         i32::try_from(std::process::id()).ok().and_then(Self::of)
     }
 
+    // A zombie still has its entry in `/proc`, but runs no code and takes no signal.
     pub fn is_alive(self) -> bool {
         read_entry(self.pid).is_some_and(|entry| entry.id == self && !entry.dead)
     }
@@ -49,6 +56,8 @@ impl ProcessIdentity {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return;
         };
+        // The order matters: a pidfd always means one process. If its pid was reused before it was
+        // opened, the start time differs; afterwards it cannot be reused unnoticed.
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
             return;
         };
@@ -63,6 +72,7 @@ impl ProcessIdentity {
 /// another Countersign must never be taken for ours.
 pub(super) fn new_mark(run: &str, owner: ProcessIdentity) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The start time of the owner makes the mark unique even if its pid is reused.
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{run}@{}.{}.{count}", owner.pid, owner.start)
 }
@@ -98,10 +108,13 @@ fn read_entry(pid: i32) -> Option<ProcessEntry> {
     Some(ProcessEntry {
         id: ProcessIdentity {
             pid,
+            // The numbers count from the field after the name: state is 0, and the start time is
+            // 19.
             start: fields.get(19)?.parse().ok()?,
         },
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        // `X` is a process that is being removed; it can be seen for an instant.
         dead: matches!(*fields.first()?, "Z" | "X"),
     })
 }
@@ -130,6 +143,7 @@ fn mark_state(pid: i32, mark: &[u8]) -> MarkState {
         Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == mark) => {
             MarkState::Yes
         }
+        // An error means a process of another user or one that has ended: neither is ours.
         Ok(_) | Err(_) => MarkState::No,
     }
 }
@@ -143,6 +157,7 @@ fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
     loop {
         let count = file.read(&mut all[length..])?;
         length += count;
+        // The bound also holds for a process that makes its environment grow while it is read.
         if count == 0 || length > ENVIRONMENT_MAX {
             all.truncate(length);
             return Ok(all);
@@ -151,7 +166,8 @@ fn read_environment(pid: i32) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Maximum number of recorded strays.
+/// Maximum number of recorded strays. Recorded strays are written to a file every second; a fork
+/// bomb must not make that file huge.
 const STRAYS_MAX: usize = 1_000;
 
 /// All processes of one run: its leader, the leader's group, every process with the run's mark,
@@ -189,6 +205,8 @@ impl ProcessTree {
             .filter(|entry| entry.id.start >= since && !entry.dead)
         {
             let led = |leader: ProcessIdentity| entry.id == leader || entry.group == leader.pid;
+            // The leader's pid is the id of its group, and stays reserved while the group has a
+            // member.
             if self.leader.is_some_and(led) {
                 members.insert(entry.id);
                 continue;
@@ -196,6 +214,7 @@ impl ProcessTree {
             match mark_state(entry.id.pid, &self.mark) {
                 MarkState::Yes => drop(members.insert(entry.id)),
                 MarkState::No => {}
+                // A kernel thread never has an environment. Any other process gets another look.
                 MarkState::Unsettled => scan.unsettled |= !entry.is_kernel_thread(),
             }
         }
@@ -205,7 +224,9 @@ impl ProcessTree {
         if self.with_orphans {
             members.extend(reap_and_list_orphans(&all, us));
         }
+        // Descendants are added last, so that children of strays and orphans are found as well.
         add_descendants(&all, &mut members);
+        // `is_alive` is asked again, because the table was read some time ago.
         members.retain(|id| id.pid != us && id.is_alive());
         scan.strays = members.difference(&by_group_or_mark).copied().collect();
         scan.members = members.into_iter().collect();
@@ -216,6 +237,7 @@ impl ProcessTree {
     /// the end of their parents.
     pub async fn find_strays(&self) -> Vec<ProcessIdentity> {
         let tree = self.clone();
+        // Reading `/proc` takes milliseconds on a busy machine, too long for an async thread.
         let scan = tokio::task::spawn_blocking(move || tree.scan()).await;
         let mut strays: Vec<ProcessIdentity> =
             scan.unwrap_or_default().strays.into_iter().collect();
@@ -232,11 +254,15 @@ impl ProcessTree {
         loop {
             let tree = self.clone();
             let scan = tokio::task::spawn_blocking(move || tree.scan()).await;
+            // The blocking pool may be shut down already, but the processes must be ended all the
+            // same.
             let scan = scan.unwrap_or_else(|_| self.scan());
             all_seen.extend(scan.members.iter().copied());
             let spent = started.elapsed();
             let left = scan.members.len();
             let settled = !scan.unsettled || spent > SETTLE_MAX;
+            // Nothing counts as ended while a process is unsettled: it may be about to exec with
+            // our mark.
             if left == 0 && settled || spent > term_grace + KILL_TIME_MAX {
                 return KillSummary {
                     ended: all_seen.len() - left,
@@ -244,8 +270,12 @@ impl ProcessTree {
                 };
             }
             for member in scan.members {
+                // SIGKILL is repeated at every scan, because new children appear until their
+                // parents are dead.
                 if spent >= term_grace {
                     member.signal(Signal::KILL);
+                // SIGTERM is sent once: programs treat a second one as a request to skip their
+                // cleanup.
                 } else if terminated.insert(member) {
                     member.signal(Signal::TERM);
                 }
@@ -256,6 +286,7 @@ impl ProcessTree {
 
     /// Kills all processes now, for a caller that cannot wait. Returns whether none is left.
     pub fn kill(&self) -> bool {
+        // Fifty passes end any tree that does not fork faster than we kill; the rest is reported.
         for _ in 0..50 {
             let scan = self.scan();
             if scan.members.is_empty() && !scan.unsettled {
@@ -288,6 +319,8 @@ pub(super) struct KillSummary {
 
 fn add_descendants(all: &[ProcessEntry], members: &mut HashSet<ProcessIdentity>) {
     let mut pids: HashSet<i32> = members.iter().map(|id| id.pid).collect();
+    // The table is in no order, so a child may come before its parent: repeat until nothing is
+    // added.
     loop {
         let before = pids.len();
         for entry in all {

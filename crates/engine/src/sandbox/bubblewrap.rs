@@ -1,5 +1,8 @@
 //! The second sandbox level: bubblewrap builds the same root, for machines on which only
 //! bubblewrap may create namespaces. Landlock and seccomp are still ours.
+//!
+//! It is weaker than the native level: directories are bound directly, without the overlays that
+//! keep sockets and locks apart. So it never permits UNIX sockets.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::SandboxSpec;
 use super::root::{self, RootPartKind};
 
+// Only well-known paths: a `bwrap` from the person's PATH could be anything.
 const BWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// Returns the path of bubblewrap, if it is installed.
@@ -42,14 +46,28 @@ pub fn bwrap_command(
     if confinement.network.is_isolated() {
         args.0.push("--unshare-net".into());
     }
+    // A new `/proc` and `/dev` come before the parts, because parts are mounted below them.
     args.push_flag("--proc", &["/proc".as_ref()]);
     args.push_flag("--dev", &["/dev".as_ref()]);
     let mut read_only = Vec::new();
     for part in root::root_parts(confinement)? {
         let at = part.at.as_os_str();
         match &part.what {
-            // Overlays become read-only here, which only forbids more; the caller commits what is
-            // left.
+            // Only bubblewrap 0.11 and newer has these options; `probe_overlays` tries them first.
+            RootPartKind::Overlay {
+                lowers,
+                changes,
+                work,
+                ..
+            } if !lowers.is_empty() => {
+                // The last source is the upper layer.
+                for lower in lowers.iter().rev() {
+                    args.push_flag("--overlay-src", &[lower.as_os_str()]);
+                }
+                args.push_flag("--overlay", &[changes.as_os_str(), work.as_os_str(), at]);
+            }
+            // Overlays of one directory become read-only here, which only forbids more; the caller
+            // commits what is left.
             RootPartKind::ReadOnlyDir { from }
             | RootPartKind::ReadOnlyFile { from }
             | RootPartKind::Overlay { from, .. } => {
@@ -57,6 +75,7 @@ pub fn bwrap_command(
             }
             RootPartKind::Writable { from } => args.push_flag("--bind", &[from.as_os_str(), at]),
             RootPartKind::Tmpfs { bytes } => {
+                // The size applies to the next tmpfs only.
                 args.push_flag("--size", &[bytes.to_string().as_ref()]);
                 args.push_flag("--tmpfs", &[at]);
             }
@@ -68,6 +87,7 @@ pub fn bwrap_command(
             RootPartKind::Link { to } => args.push_flag("--symlink", &[to.as_os_str(), at]),
         }
     }
+    // Some of these do not exist on every machine, and bubblewrap fails on a missing source.
     for name in SHUT_IN_PROC.iter().map(Path::new).filter(|at| at.exists()) {
         args.push_flag("--ro-bind", &[name.as_os_str(), name.as_os_str()]);
     }
@@ -75,6 +95,7 @@ pub fn bwrap_command(
     // every process from writing there. The specification is in the same directory.
     let notes = confinement.proof.parent().unwrap_or(Path::new("/"));
     args.push_flag("--bind", &[notes.as_os_str(), NOTES_DIR.as_ref()]);
+    // The root is closed last, when every mount point exists.
     read_only.push("/".into());
     for at in &read_only {
         args.push_flag("--remount-ro", &[at.as_os_str()]);
@@ -93,6 +114,7 @@ const FLAGS: &[&str] = &[
     "--unshare-uts",
     "--unshare-cgroup-try",
     "--die-with-parent",
+    // A new session has no controlling terminal into which input could be faked.
     "--new-session",
     "--cap-drop",
     "ALL",

@@ -3,6 +3,9 @@
 //! The run's side connects to a socket file of ours before it restricts itself, sends the sockets
 //! as ancillary data and waits for one byte. The file is removed before that byte is sent, so no
 //! program that starts later can connect.
+//!
+//! It moves listeners and not connections: the proxy outside accepts on them, although it has no
+//! process in the namespace, because a socket belongs to the namespace in which it was created.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -24,7 +27,8 @@ use super::proxy::{FORWARDS_MAX, ProxyRules};
 use crate::log::removed;
 
 const NAME: &str = "proxy.sock";
-/// Longest time for which the run's side waits for ours.
+/// Longest time for which the run's side waits for ours. The other side only has to accept and
+/// answer, so 30 seconds pass only on a machine in trouble.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// One socket for the proxy, and one for each forward.
 const SOCKETS_MAX: usize = FORWARDS_MAX + 1;
@@ -53,7 +57,9 @@ pub fn send_listeners(rules: &ProxyRules, dir: &Path) -> io::Result<()> {
         )
     };
     let mut sockets = Vec::new();
+    // The bound matches the space for ancillary data below.
     for port in rules.ports().take(SOCKETS_MAX) {
+        // `std` binds and listens in one call, so connections queue even before we accept them.
         let listener = TcpListener::bind(("127.0.0.1", port));
         sockets.push(listener.map_err(|error| failed(&format!("port {port}"), error))?);
     }
@@ -66,12 +72,16 @@ pub fn send_listeners(rules: &ProxyRules, dir: &Path) -> io::Result<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&handles)) {
         return Err(io::Error::other("too many sockets for one message"));
     }
+    // Ancillary data needs at least one byte of ordinary data to travel with.
     sendmsg(
         &stream,
         &[IoSlice::new(b"s")],
         &mut control,
+        // Without `NOSIGNAL` a receiver that has gone away would kill us by SIGPIPE, without a
+        // message.
         SendFlags::NOSIGNAL,
     )?;
+    // The answer says that the socket file is gone; only then may anything else start.
     stream.set_read_timeout(Some(WAIT_MAX))?;
     stream
         .read_exact(&mut [0])
@@ -91,6 +101,7 @@ impl SocketReceiver {
     pub fn open(dir: &Path) -> io::Result<Self> {
         crate::private_files::make_dir(dir)?;
         let file = dir.join(NAME);
+        // A crash leaves the file behind, and `bind` fails on an existing one.
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -132,6 +143,7 @@ fn receive_from(stream: BorrowedFd<'_>) -> io::Result<Vec<TcpListener>> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
+    // `CMSG_CLOEXEC` is set on receipt: setting it later would race with a child that we spawn.
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     recvmsg(
         stream,

@@ -264,7 +264,7 @@ const HIDDEN_ENDINGS: &[&str] = &[".kdbx", ".keystore", ".p12", ".pfx"];
 /// Endings of files that are hidden only if they contain a private key: CA certificates have the
 /// same endings.
 const KEY_ENDINGS: &[&str] = &[".asc", ".key", ".pem"];
-/// Directories of downloaded sources, of which only the top level is searched.
+/// Directories of downloaded sources; only their top level is searched.
 const SOURCES: &[&str] = &[
     "checkouts",
     "db",

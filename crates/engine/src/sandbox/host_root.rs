@@ -1,5 +1,9 @@
 //! Opens the machine's files and directories for a new root, before the machine's own root is
 //! detached. It opens nothing for reading or writing, and follows no symbolic link.
+//!
+//! The handles are detached mounts (`open_tree`, `fsmount`). They stay valid after the machine's
+//! root is gone, and attaching one resolves no path of the machine. A file that is swapped for a
+//! symbolic link after the plan was made therefore gives an error, not another file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,7 +44,9 @@ fn make_file_system(
     Ok(fsmount(&context, handle, attributes)?)
 }
 
-/// Creates a copy of a mount and all mounts below it, which is not attached yet.
+/// Creates a copy of a mount and all mounts below it, which is not attached yet. `AT_RECURSIVE` is
+/// required: in a user namespace the kernel refuses to copy a mount without the locked mounts below
+/// it, because that could reveal files that they hide.
 fn clone_mount(source: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -50,7 +56,8 @@ fn clone_mount(source: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Returns a path for an open directory that is safe in overlay options: its own name may contain
-/// commas, colons or backslashes, and this one has none.
+/// commas, colons or backslashes, and this one has none. The path goes through the old root's
+/// `/proc`, which is still mounted at this time.
 fn fd_path(dir: &OwnedFd) -> String {
     format!("{HOST_ROOT}/proc/self/fd/{}", dir.as_raw_fd())
 }
@@ -77,6 +84,7 @@ impl MountSource {
         match &self.what {
             MountSourceKind::Dir(tree) => root.attach(tree, &self.at, true),
             MountSourceKind::File(tree) => root.attach(tree, &self.at, false),
+            // The plan is a snapshot, and other programs keep deleting files of the person's home.
             // A file that was deleted since the plan was made needs no mask.
             MountSourceKind::Mask(tree) => match root.attach(tree, &self.at, false) {
                 Err(_) if !root.exists(&self.at) => Ok(()),
@@ -115,11 +123,14 @@ impl HostRoot {
         let table = fs::read_to_string(path_below(HOST_ROOT, Path::new("/proc/self/mountinfo")))?;
         let mut mounts: Vec<PathBuf> = table
             .lines()
+            // Only mounts below the old root count; our own staging mounts are in the table as
+            // well.
             .filter_map(mount_point)
             .filter_map(|at| Some(Path::new("/").join(at.strip_prefix(HOST_ROOT).ok()?)))
             .collect();
         mounts.sort();
         mounts.dedup();
+        // A home with many tools gives hundreds of parts, and 1024 is a common soft limit.
         // Each part stays open until it is attached, so raise the limit on open files.
         let most = getrlimit(Resource::Nofile).maximum;
         let raised = Rlimit {
@@ -152,14 +163,24 @@ impl HostRoot {
             }
             RootPartKind::Overlay {
                 from,
+                lowers,
                 changes,
                 work,
-            } => match self.make_overlay(from, changes, work)? {
+            } => match self.make_overlay(lowers_or_dir(lowers, from), changes, work)? {
                 Some(tree) => MountSourceKind::Dir(tree),
+                // Nothing else has the content of the layers.
+                None if !lowers.is_empty() => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::Unsupported,
+                        "the disk of the data directory supports no overlay",
+                    ));
+                }
                 // The disk does not support overlays: mount the directory read-only.
                 None => return self.collect_dir(from, &part.at, sources),
             },
+            // World-writable with the sticky bit, as programs expect of `/tmp`.
             RootPartKind::Tmpfs { bytes } => MountSourceKind::Memory(make_tmpfs(*bytes, "1777")?),
+            // A masked directory holds only mount points of inner parts, never data.
             RootPartKind::MaskedDir => MountSourceKind::Memory(make_tmpfs(64 << 10, "0755")?),
             RootPartKind::MaskedFile => {
                 MountSourceKind::Mask(clone_mount(&self.open_source(Path::new("/dev/null"))?)?)
@@ -181,6 +202,8 @@ impl HostRoot {
         sources: &mut Vec<MountSource>,
     ) -> io::Result<()> {
         let source = self.open_source(from)?;
+        // The kernel makes up the files in `/sys` and `/proc`. They hold no sockets of other
+        // processes, so a plain copy of them does not count against `apart`.
         let virtual_files = ["/sys", "/proc"].iter().any(|top| from.starts_with(top));
         let overlaid = if virtual_files {
             None
@@ -188,6 +211,8 @@ impl HostRoot {
             read_only_overlay(&source)
         };
         let Some(tree) = overlaid else {
+            // A plain copy still works, but a socket in it leads to its owner outside. The caller
+            // then refuses UNIX sockets as a whole.
             self.apart &= virtual_files;
             let what = MountSourceKind::Dir(clone_mount(&source)?);
             let at = at.to_owned();
@@ -199,12 +224,15 @@ impl HostRoot {
             at: at.to_owned(),
             what,
         });
+        // An overlay shows one file system: mounts below the directory would appear empty without
+        // this.
         for inner in self.mounts_below(from) {
             let Ok(below) = inner.strip_prefix(from) else {
                 continue;
             };
             let at = at.join(below);
             // A mount that we cannot open is left out.
+            // For example a FUSE mount of another session, or one that was unmounted meanwhile.
             let Ok(source) = self.open_source(&inner) else {
                 continue;
             };
@@ -215,6 +243,8 @@ impl HostRoot {
                     self.apart &= tree.is_some();
                     MountSourceKind::Dir(tree.map_or_else(|| clone_mount(&source), Ok)?)
                 }
+                // A single mounted file has no directory to overlay; it is a plain file by the
+                // check above.
                 FileType::RegularFile => MountSourceKind::File(clone_mount(&source)?),
                 _ => continue,
             };
@@ -233,6 +263,7 @@ impl HostRoot {
     fn overlay_file(&mut self, from: &Path) -> io::Result<OwnedFd> {
         let source = self.open_source(from)?;
         if let (Some(parent), Some(name)) = (from.parent(), from.file_name())
+            // A file that is itself a mount point would show the file below it through the overlay.
             && !self.mounts.iter().any(|at| at == from)
             && let Some(dir) = self.overlay_around(parent)
             && let Ok(file) = open_below(dir, Path::new(name))
@@ -245,6 +276,8 @@ impl HostRoot {
     fn overlay_around(&mut self, dir: &Path) -> Option<&OwnedFd> {
         if !self.around.contains_key(dir) {
             let overlay = self.attached_overlay(dir);
+            // A failure is remembered too, so that it is not tried again for every file in the
+            // directory.
             self.around.insert(dir.to_owned(), overlay.ok());
         }
         self.around.get(dir)?.as_ref()
@@ -256,6 +289,7 @@ impl HostRoot {
         let source = self.open_source(dir)?;
         let none = || io::Error::from(io::ErrorKind::Unsupported);
         let tree = read_only_overlay(&source).ok_or_else(none)?;
+        // The number of overlays so far is a unique name.
         let at = Path::new(OVERLAYS_DIR).join(self.around.len().to_string());
         fs::create_dir(&at)?;
         let from_handle = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
@@ -268,17 +302,22 @@ impl HostRoot {
     /// worthless without it.
     fn make_overlay(
         &self,
-        from: &Path,
+        lowers: &[PathBuf],
         changes: &Path,
         work: &Path,
     ) -> io::Result<Option<OwnedFd>> {
-        let [lower, upper, work] = [from, changes, work].map(|path| self.open_source(path));
-        let (lower, upper, work) = (lower?, upper?, work?);
-        let handles = [&lower, &upper, &work].map(fd_path);
+        let lowers: io::Result<Vec<OwnedFd>> =
+            lowers.iter().map(|path| self.open_source(path)).collect();
+        let (lowers, upper, work) = (lowers?, self.open_source(changes)?, self.open_source(work)?);
+        let lower: Vec<String> = lowers.iter().map(fd_path).collect();
+        let lower = lower.join(":");
+        let handles = [&upper, &work].map(fd_path);
+        // `userxattr` is needed in a user namespace, where `trusted.*` attributes cannot be
+        // written.
         let mut options = vec![
-            ("lowerdir", handles[0].as_str()),
-            ("upperdir", handles[1].as_str()),
-            ("workdir", handles[2].as_str()),
+            ("lowerdir", lower.as_str()),
+            ("upperdir", handles[0].as_str()),
+            ("workdir", handles[1].as_str()),
             ("userxattr", ""),
             ("volatile", ""),
         ];
@@ -293,6 +332,8 @@ impl HostRoot {
     }
 
     pub fn kernel_mounts(&self) -> io::Result<KernelMounts> {
+        // `/dev/tty` is the controlling terminal; after `setsid` there is none, and the node would
+        // only mislead programs.
         let names = root::DEVICES.into_iter().filter(|name| *name != "tty");
         let devices: io::Result<Vec<_>> = names
             .map(|name| {
@@ -303,6 +344,8 @@ impl HostRoot {
         let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let terminals = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "620")];
         let quiet = ATTRIBUTES | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        // The kernel permits a new `/proc` in a user namespace only if an unmasked one is already
+        // visible. Container runtimes mask it, hence the hint.
         let processes = make_file_system("proc", &[], quiet)
             .map_err(|error| with_context("could not mount /proc (is this a container?)", error))?;
         Ok(KernelMounts {
@@ -311,6 +354,14 @@ impl HostRoot {
             terminals: make_file_system("devpts", &terminals, no_programs).ok(),
             processes,
         })
+    }
+}
+
+fn lowers_or_dir<'a>(lowers: &'a [PathBuf], dir: &'a PathBuf) -> &'a [PathBuf] {
+    if lowers.is_empty() {
+        std::slice::from_ref(dir)
+    } else {
+        lowers
     }
 }
 

@@ -1,5 +1,8 @@
 //! Landlock: the kernel enforces lists of readable and writable paths for the process and its
 //! descendants. It is required; without it no sandbox level works.
+//!
+//! Landlock works by file identity, not by path: it also holds if a path is mounted elsewhere or
+//! renamed. It refuses to run on kernels whose version leaves a gap that matters for the level.
 
 use std::fs;
 use std::io;
@@ -32,22 +35,27 @@ pub fn restrict_with_landlock(confinement: &SandboxSpec) -> io::Result<u32> {
             if least == LEAST { "6.2" } else { "6.12" }
         )));
     }
+    // Every known right is handled: a right that is not handled is not restricted at all.
     let handled = AccessFs::from_all(abi.min(MOST));
     let mut ruleset = Ruleset::default()
+        // The library's default is best effort, which silently drops what the kernel lacks.
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(handled)
         .map_err(io::Error::other)?;
+    // Older kernels cannot scope. Levels with namespaces then rely on the PID namespace for
+    // signals, and seccomp refuses UNIX sockets if abstract ones would be shared.
     if abi >= SCOPED {
         ruleset = ruleset
             .scope(Scope::AbstractUnixSocket | Scope::Signal)
             .map_err(io::Error::other)?;
     }
-    if confinement.rung == SandboxLevel::Landlock && confinement.network.is_isolated() {
+    // With a network namespace there is only loopback, where test suites may bind and connect.
+    if confinement.level == SandboxLevel::Landlock && confinement.network.is_isolated() {
         let tcp = AccessNet::BindTcp | AccessNet::ConnectTcp;
         ruleset = ruleset.handle_access(tcp).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
-    created = match confinement.rung {
+    created = match confinement.level {
         SandboxLevel::Native | SandboxLevel::Bubblewrap => {
             rules_with_mounts(created, confinement, handled)?
         }
@@ -56,6 +64,7 @@ pub fn restrict_with_landlock(confinement: &SandboxSpec) -> io::Result<u32> {
             &confinement.network,
         )?,
     };
+    // `restrict_self` also sets `no_new_privs`, without which the kernel refuses the ruleset.
     let status = created.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
         Ok(abi as u32)
@@ -70,7 +79,8 @@ pub fn is_scoped() -> bool {
 }
 
 fn minimum_abi(confinement: &SandboxSpec) -> ABI {
-    match confinement.rung {
+    // Without namespaces only Landlock stops signals to the person's processes, hence version 6.
+    match confinement.level {
         SandboxLevel::Native | SandboxLevel::Bubblewrap => LEAST,
         SandboxLevel::Landlock => SCOPED,
     }
@@ -89,6 +99,7 @@ fn kernel_abi() -> ABI {
     ];
     let is_supported = |abi: &ABI| {
         // From version 7 on, only logging differs, which cannot be probed in this way.
+        // Creating a ruleset restricts nothing, so probing from the newest version down is safe.
         let result = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(*abi))
@@ -113,6 +124,7 @@ fn rules_with_mounts(
     handled: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
     ruleset = allow(ruleset, Path::new("/"), read_access())?;
+    // These tmpfs mounts are private to the run, and the terminals are of its own devpts.
     let shared = ["/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/pts"].map(PathBuf::from);
     let layers = confinement.layered.iter().map(|layer| &layer.dir);
     for dir in shared.iter().chain(&confinement.write).chain(layers) {
@@ -134,6 +146,8 @@ fn rules_without_mounts(
             ruleset = allow(ruleset, &path, read_access())?;
         }
     }
+    // Runtimes read their own `/proc/self` and count the processors. Other processes' entries stay
+    // protected by the kernel's ptrace check, which Landlock tightens for a restricted process.
     for path in [Path::new("/proc"), Path::new("/sys/devices/system")] {
         ruleset = allow(ruleset, path, read_access())?;
     }
@@ -170,12 +184,14 @@ fn paths_around(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     if !inner {
         return vec![path.to_owned()];
     }
+    // A directory that cannot be listed is left out as a whole, which errs on the safe side.
     let Ok(entries) = fs::read_dir(path) else {
         return Vec::new();
     };
     let children = entries.filter_map(|entry| Some(entry.ok()?.path()));
     children
         .filter(|child| !left_out.contains(child))
+        // The walk descends only along masked paths; everything else is added as one rule.
         .flat_map(|child| paths_around(&child, left_out))
         .collect()
 }
@@ -187,6 +203,7 @@ fn allow_devices(
     for name in super::root::DEVICES {
         let path = Path::new("/dev").join(name);
         if path.exists() {
+            // Nothing in `/dev` is a program.
             ruleset = allow(ruleset, &path, handled & !AccessFs::Execute)?;
         }
     }
@@ -194,6 +211,7 @@ fn allow_devices(
 }
 
 fn read_access() -> BitFlags<AccessFs> {
+    // Reading includes executing and listing directories; version 1 has all three.
     AccessFs::from_read(ABI::V1)
 }
 
@@ -208,6 +226,7 @@ fn allow(
     };
     let access = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => access,
+        // The kernel refuses a rule with directory rights on a file.
         _ => access & AccessFs::from_file(MOST),
     };
     ruleset

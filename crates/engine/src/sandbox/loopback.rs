@@ -1,4 +1,7 @@
 //! Switches on loopback, the only interface of a new network namespace.
+//!
+//! A new namespace has it switched off, and then even `127.0.0.1` is unreachable: test suites and
+//! our proxy would fail.
 
 use std::io;
 
@@ -14,6 +17,7 @@ const REQUEST: [u8; 32] = {
     // NLM_F_REQUEST and NLM_F_ACK.
     message[6] = 1 | 4;
     message[8] = 1;
+    // The index is always 1: loopback is created first in every network namespace.
     message[20] = 1;
     message[24] = 1;
     message[28] = 1;
@@ -29,6 +33,7 @@ pub fn bring_up_loopback() -> io::Result<()> {
         None,
     )?;
     send(&kernel, &REQUEST, SendFlags::empty())?;
+    // The acknowledgement is an error message with the code zero.
     let mut answer = [0; 256];
     let (length, _) = recv(&kernel, &mut answer, RecvFlags::empty())?;
     let code = answer

@@ -1,5 +1,10 @@
 //! Namespaces and mounts of the native level: a new root in which everything except the run's own
 //! directories is read-only. It needs the rights of a user namespace and none on the machine.
+//!
+//! The order of the steps is the design. Everything from the machine is opened first, by handle.
+//! Then the machine's root is detached, and only then are files created and mounts attached, by
+//! handle again. So no path of the machine is resolved after the point where a mistake could write
+//! to it. The module refuses to continue after any failed step: a partial root is never entered.
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,27 +35,36 @@ pub const EMPTY_DIR: &str = "/empty";
 /// Parent of the overlays of directories from which single files are mounted.
 pub const OVERLAYS_DIR: &str = "/around";
 
+// Set-user-id programs and device files have no effect in any of our mounts.
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Leaves the machine's namespaces. The next child is the first process of a new PID namespace.
 /// `notes` is the directory of the specification.
 pub fn unshare_namespaces(network: &SandboxNetwork, notes: &Path) -> io::Result<()> {
+    // The ids must be read before `unshare`: inside an unmapped user namespace they are 65534.
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    // One `unshare` call makes the user namespace first, so the others belong to it and need no
+    // right on the machine.
     let mut kinds = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
+        // Without a cgroup namespace `/proc/self/cgroup` would show the path of our own group.
         | CloneFlags::CLONE_NEWCGROUP;
     if network.is_isolated() {
         kinds |= CloneFlags::CLONE_NEWNET;
     }
     unshare(kinds).map_err(namespaces_forbidden)?;
+    // Without a mapping the kernel refuses to create any file, even on our own tmpfs. The program
+    // never runs as this root: `enter_second_user_namespace` restores the person's own id.
     become_user(0, uid, 0, gid, "/proc")?;
     if network.is_isolated() {
         loopback::bring_up_loopback()?;
     }
     match network {
+        // The listeners must be created inside the new network namespace, and sent out now, while
+        // the socket file of the receiver is still reachable by path.
         SandboxNetwork::Proxy(rules) => handover::send_listeners(rules, notes),
         SandboxNetwork::On | SandboxNetwork::Off => Ok(()),
     }
@@ -82,7 +96,9 @@ pub struct BuiltRoot {
 /// Builds the new root and enters it. It first opens everything from the machine, then detaches
 /// the machine's own root, and only then creates the first file or directory.
 pub fn build_root(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
+    // The plan is made from paths of the machine, so it must exist before the root is replaced.
     let parts = root::root_parts(confinement)?;
+    // The staging root has no `/proc` at this path, so the ids are read while it still exists.
     let outer_user = outer_user()?;
     // A new session has no controlling terminal.
     setsid()?;
@@ -93,6 +109,8 @@ pub fn build_root(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
     )?;
     enter_staging_root()?;
     let mut host = HostRoot::open()?;
+    // Masks, links and tmpfs mounts are collected with the rest: the list keeps the order of the
+    // plan, in which outer parts are before inner ones. Attaching in that order never hides a part.
     let mut mounts = Vec::new();
     for part in &parts {
         let result = host.collect_part(part, &mut mounts);
@@ -102,7 +120,10 @@ pub fn build_root(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
     }
     let kernel = host.kernel_mounts()?;
     let built = BuiltRoot { apart: host.apart };
+    // `HostRoot` holds a handle on the machine's root; it must not survive the detach.
     drop(host);
+    // `DETACH` is lazy: the copied mounts hold what they need, and nothing else stays reachable. A
+    // plain unmount would fail with EBUSY because the tree below has mounts.
     unmount(HOST_ROOT, UnmountFlags::DETACH)?;
     mount_tmpfs(Path::new(NEW_ROOT), 4 << 20)?;
     let by_name = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -113,9 +134,13 @@ pub fn build_root(confinement: &SandboxSpec) -> io::Result<BuiltRoot> {
             with_context(&format!("{} in the new root", mount.at.display()), error)
         })?;
     }
+    // Attached mounts no longer need their handles, and an open handle is a way around the paths.
     drop(mounts);
+    // Devices and `/proc` are attached last, so that no part of the plan can cover them.
     mount_devices(&root, &kernel)?;
     mount_proc(&root, &kernel, confinement)?;
+    // Remounting read-only must be the last change: it also closes the tmpfs of the root itself, in
+    // which the mount points were created.
     make_read_only(&parts)?;
     leave_staging_root()?;
     outer_user.enter_second_user_namespace()?;
@@ -135,6 +160,7 @@ struct OuterUser {
 fn outer_user() -> io::Result<OuterUser> {
     let outer = |map: &str| -> io::Result<u32> {
         let text = fs::read_to_string(map)?;
+        // A line is `inside outside count`; we wrote exactly one.
         let number = text.split_ascii_whitespace().nth(1);
         number
             .and_then(|number| number.parse().ok())
@@ -150,17 +176,23 @@ impl OuterUser {
     /// Enters a second user namespace. The mounts belong to the first one, so rights gained in the
     /// second give no power over them. Inside, the user has the same id as outside.
     fn enter_second_user_namespace(&self) -> io::Result<()> {
+        // Only the user namespace is new. The mount namespace still belongs to the first one, in
+        // which a process of the second has no capability.
         unshare(CloneFlags::CLONE_NEWUSER)?;
         become_user(self.uid, 0, self.gid, 0, "/proc")
     }
 }
 
-/// Replaces the machine's root with an empty tmpfs; the old root is then at [`OLD`].
+/// Replaces the machine's root with an empty tmpfs; the old root is then at [`HOST_ROOT`].
 fn enter_staging_root() -> io::Result<()> {
+    // The tmpfs needs room only for directory entries; 1 MiB is more than enough.
     mount_tmpfs(Path::new(STAGING_DIR), 1 << 20)?;
     let old = Path::new(STAGING_DIR).join(HOST_ROOT.trim_start_matches('/'));
+    // `pivot_root` needs the place of the old root to be below the new one.
     fs::create_dir(&old)?;
     pivot_root(STAGING_DIR, &old)?;
+    // `pivot_root` does not promise to move the working directory; a process that kept it would
+    // still stand in the machine's root.
     std::env::set_current_dir("/")?;
     for dir in [NEW_ROOT, EMPTY_DIR, OVERLAYS_DIR] {
         fs::create_dir(dir)?;
@@ -176,6 +208,7 @@ fn leave_staging_root() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
+// Options are one string for the kernel, with a terminating zero byte.
 fn mount_tmpfs(at: &Path, bytes: u64) -> io::Result<()> {
     let size = format!("size={bytes},mode=0755\0");
     let options = std::ffi::CStr::from_bytes_with_nul(size.as_bytes()).map_err(io::Error::other)?;
@@ -191,6 +224,8 @@ fn mount_devices(root: &NewRoot, kernel: &KernelMounts) -> io::Result<()> {
     for (name, device) in &kernel.devices {
         root.attach(device, &dev.join(name), false)?;
     }
+    // Programs and shells expect these links (`/dev/stdin`, process substitution), and a tmpfs has
+    // none.
     for (name, to) in [
         ("fd", "/proc/self/fd"),
         ("stdin", "/proc/self/fd/0"),
@@ -219,6 +254,8 @@ const SHUT_IN_PROC: &[&str] = &[
     "scsi",
     "acpi",
 ];
+/// Entries of `/proc` that reveal addresses, keys or logs of the kernel. An unprivileged user can
+/// read some of them on many machines, and no tool of a project needs them.
 const MASKED_IN_PROC: &[&str] = &[
     "kcore",
     "kallsyms",
@@ -239,6 +276,7 @@ fn mount_proc(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) 
     root.attach(&kernel.processes, Path::new("/proc"), true)?;
     let proc = path_below(NEW_ROOT, Path::new("/proc"));
     let quiet = QUIET | MountFlags::NOEXEC;
+    // This must precede the loop below, which makes `/proc/sys` read-only.
     limit_pids(&proc, confinement.bounds.processes);
     // Allow only the one namespace that we are about to create.
     fs::write(proc.join("sys/user/max_user_namespaces"), "1")?;
@@ -246,12 +284,16 @@ fn mount_proc(root: &NewRoot, kernel: &KernelMounts, confinement: &SandboxSpec) 
         let at = proc.join(name);
         if at.exists() {
             mount_bind_recursive(&at, &at)?;
+            // A read-only flag passed to the bind itself is ignored by the kernel; it takes a
+            // second call.
             mount_remount(&at, MountFlags::BIND | MountFlags::RDONLY | quiet, c"")?;
         }
     }
     for name in MASKED_IN_PROC {
         let at = proc.join(name);
         if at.exists() {
+            // Reading `/dev/null` gives an empty file, which tools accept more easily than an
+            // error.
             mount_bind_recursive(path_below(NEW_ROOT, Path::new("/dev/null")), &at)?;
         }
     }
@@ -269,6 +311,7 @@ fn limit_pids(proc: &Path, processes: u64) {
         // If the kernel refuses it, the rlimit still applies.
         drop(fs::write(
             proc.join("sys/kernel/pid_max"),
+            // Threads use pids too, and the kernel refuses values of 300 or less.
             processes.max(512).to_string(),
         ));
     }
@@ -276,6 +319,8 @@ fn limit_pids(proc: &Path, processes: u64) {
 
 /// Makes every mount except the run's own read-only, the root last.
 fn make_read_only(parts: &[RootPart]) -> io::Result<()> {
+    // The table is read from the new `/proc`, because inherited mounts below a part are in no plan
+    // of ours: a home directory may contain other file systems.
     let table = fs::read_to_string(path_below(NEW_ROOT, Path::new("/proc/self/mountinfo")))?;
     let parts_by_path = RootParts::new(parts);
     for at in table.lines().filter_map(mount_point) {
@@ -283,6 +328,7 @@ fn make_read_only(parts: &[RootPart]) -> io::Result<()> {
             continue;
         };
         let inside = Path::new("/").join(inside);
+        // `/proc` has its own treatment, and a terminal must be writable.
         let ours = ["/dev/pts", "/proc"]
             .iter()
             .any(|own| inside.starts_with(own));
@@ -303,6 +349,8 @@ fn is_device(inside: &Path) -> bool {
 /// Remounts with the existing flags and additional ones. The kernel refuses to clear flags that
 /// were set outside of the user namespace.
 fn remount(at: &Path, read_only: bool, device: bool) -> io::Result<()> {
+    // `statvfs` reports flags that the machine set. Leaving one of them out would ask the kernel to
+    // clear a locked flag, and it answers with EPERM.
     let current = rustix::fs::statvfs(at)?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::NOSUID;
     let flag_pairs = [
@@ -336,6 +384,7 @@ pub fn mount_point(line: &str) -> Option<PathBuf> {
         let code = after.get(..3).filter(|_| *first == b'\\');
         let code = code.and_then(|code| std::str::from_utf8(code).ok());
         let byte = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        // A backslash that starts no valid escape is taken literally.
         bytes.push(byte.unwrap_or(*first));
         rest = if byte.is_some() { &after[3..] } else { after };
     }

@@ -14,6 +14,8 @@ use rustix::fs::{
 };
 use rustix::mount::{MoveMountFlags, move_mount};
 
+// `NO_SYMLINKS` fails on a link instead of following it. `IN_ROOT` keeps `..` and absolute paths
+// below the handle. Together a swapped path component ends in an error.
 const NO_LINKS: ResolveFlags = ResolveFlags::IN_ROOT
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
@@ -25,6 +27,8 @@ pub fn open_below(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
         Ok(rest) => rest,
         Err(_) => path,
     };
+    // `O_PATH` triggers nothing: opening a pipe or a device for reading could block or have
+    // effects.
     let by_name = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat2(root, path, by_name, Mode::empty(), NO_LINKS)?)
 }
@@ -33,7 +37,8 @@ pub fn open_below(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
 #[derive(Debug)]
 pub struct NewRoot {
     root: OwnedFd,
-    /// Device numbers of the tmpfs mounts in which we may create entries.
+    /// Device numbers of the tmpfs mounts in which we may create entries. A device number
+    /// identifies a mount better than a path: two file systems never share one.
     own: Vec<u64>,
 }
 
@@ -56,6 +61,8 @@ impl NewRoot {
     /// Attaches a new tmpfs, in which entries may be created later.
     pub fn attach_own(&mut self, tree: &OwnedFd, at: &Path) -> io::Result<()> {
         self.attach(tree, at, true)?;
+        // The number is read after attaching, through the path, so it is that of the file system
+        // which later lookups will meet.
         let own_device = device_number(open_below(&self.root, at)?)?;
         self.own.push(own_device);
         Ok(())
@@ -84,6 +91,8 @@ impl NewRoot {
                 if kind.is_dir() == is_dir {
                     return Ok(point);
                 }
+                // Mounting a file over a directory fails in the kernel with a message that names
+                // neither.
                 return Err(path_error(at, "a file and a directory have the same path"));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -94,6 +103,7 @@ impl NewRoot {
         if is_dir {
             mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
         } else {
+            // `EXCL` and `NOFOLLOW` make sure that the entry is ours and new.
             let create_new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o444);
             drop(openat(&parent, name, create_new | OFlags::RDONLY, mode)?);
@@ -101,7 +111,8 @@ impl NewRoot {
         open_below(&self.root, at)
     }
 
-    /// Returns the parent directory, created if it is missing, and the file name.
+    /// Returns the parent directory, created if it is missing, and the file name. The recursion
+    /// ends at `/`, which always exists.
     fn parent<'a>(&self, at: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
             return Err(path_error(at, "it has no name"));

@@ -1,6 +1,9 @@
 //! Canonical paths for a specification: absolute, without `.` and `..`, and without any symbolic
 //! link. A mount point that is created at any other path could turn out to be one of the person's
 //! files.
+//!
+//! `fs::canonicalize` gives the final path only. The links on the way are needed too, because they
+//! are made again inside the sandbox.
 
 use std::ffi::OsString;
 use std::fs;
@@ -40,6 +43,7 @@ pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     let mut rest: Vec<OsString> = reversed_components(path);
     while let Some(name) = rest.pop() {
         if name == ".." {
+            // At this point all links before it are resolved, so the parent is the real one.
             real.pop();
             continue;
         }
@@ -53,10 +57,13 @@ pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
             real = at;
             continue;
         }
+        // A loop of links ends here as well.
         if links.len() == LINKS_MAX {
             return Err(path_refused(path, "it has too many symbolic links"));
         }
         let to = fs::read_link(&at)?;
+        // An absolute target starts over at the root; a relative one continues in the link's
+        // directory.
         if to.is_absolute() {
             real = PathBuf::from("/");
         }

@@ -1,5 +1,8 @@
 //! Gives up rights of a process for good: inherited files, capabilities, the right to gain any,
 //! and unlimited resources.
+//!
+//! The steps cannot be undone by the process or by any program it starts. They are not enough by
+//! themselves: `proof` reads back what the kernel says about the result.
 
 use std::fs;
 use std::io;
@@ -16,8 +19,11 @@ use super::SandboxLimits;
 
 /// Closes inherited files, because an open file works without permission checks.
 pub fn close_inherited_files() -> io::Result<()> {
+    // The list is complete before the first file is closed, because closing one while reading the
+    // directory could skip another.
     let open: Vec<i32> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        // The standard streams stay: they are the pipes to Countersign.
         .filter(|number| *number > 2)
         .collect();
     for number in open {
@@ -36,12 +42,16 @@ pub fn set_resource_limits(bounds: &SandboxLimits, own_namespace: bool) -> io::R
         u64::MAX
     };
     let most = [
+        // A core dump would write the process's memory, with tokens in it, to a place that the
+        // machine's `core_pattern` decides.
         (Resource::Core, 0),
         (Resource::Nproc, processes),
         (Resource::Nofile, bounds.open_files),
         (Resource::Fsize, bounds.file_bytes),
     ];
     for (resource, most) in most {
+        // A hard limit can only be lowered without a capability, and the machine's may already be
+        // lower.
         let now = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Some(now.min(most)).filter(|limit| *limit != u64::MAX);
         setrlimit(
@@ -58,6 +68,7 @@ pub fn set_resource_limits(bounds: &SandboxLimits, own_namespace: bool) -> io::R
 /// Drops all capabilities, forbids gaining any from a program, and makes the process undumpable,
 /// so that no other one can inspect it.
 pub fn drop_capabilities() -> io::Result<()> {
+    // Ambient capabilities come first: they would survive `execve` of an ordinary program.
     clear_ambient_capability_set()?;
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -68,6 +79,7 @@ pub fn drop_capabilities() -> io::Result<()> {
             break;
         }
     }
+    // The bounding set needs `CAP_SETPCAP`, so it is reduced before the capabilities are dropped.
     let none = CapabilitySet::empty();
     set_capabilities(
         None,
@@ -78,6 +90,8 @@ pub fn drop_capabilities() -> io::Result<()> {
         },
     )?;
     set_no_new_privs(true)?;
+    // `execve` of a readable program makes the process dumpable again; until then nothing can read
+    // our memory, which still holds what the specification said.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
 }

@@ -1,17 +1,22 @@
 //! Finds out which sandbox levels work on this machine, by running a program in each of them.
+//!
+//! It looks at no version numbers: distributions patch kernels, and containers, security modules
+//! and sysctls forbid what the kernel could do. Only a start that worked counts.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    NOT_CONFINED, Proof, RunMounts, SandboxLevel, SandboxNetwork, SandboxProfile, bubblewrap,
-    program,
+    NOT_CONFINED, OverlayDir, Proof, RunMounts, SandboxLevel, SandboxNetwork, SandboxProfile,
+    bubblewrap, program,
 };
 use crate::process::{self, ProcessExit, ProcessIdentity, ShortCommand};
 
-/// Maximum number of attempts if a probe is interrupted.
+/// Maximum number of attempts if a probe is interrupted. A loaded machine can interrupt one probe;
+/// three in a row mean that the level does not work.
 const TRIES_MAX: u32 = 3;
+// A start takes milliseconds; 20 seconds only pass if something hangs.
 const WALL: Duration = Duration::from_secs(20);
 
 /// Result of probing one level.
@@ -31,10 +36,10 @@ pub async fn probe_level(exe: &Path, dir: &Path, profile: &SandboxProfile) -> Le
         };
         result = try_level(exe, dir, profile).await;
     }
-    let rung = profile.level;
+    let level = profile.level;
     let result = result.map_err(|failure| failure.why);
     LevelProbe {
-        level: rung,
+        level,
         found: result,
     }
 }
@@ -60,10 +65,12 @@ fn remove_old_probes(probes: &Path) {
     let entries = std::fs::read_dir(probes).into_iter().flatten();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let name = path.file_name().and_then(OsStr::to_str);
+        // The name ends with the pid of the probing process; a living one still uses its directory.
         let pid = name.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
         if pid.is_none_or(|pid| ProcessIdentity::of(pid).is_none()) {
-            // Another process may have removed it already.
-            drop(std::fs::remove_dir_all(path));
+            // Another process may have removed it already. The kernel leaves directories of overlays
+            // that deny access.
+            drop(crate::git::remove_tree(&path));
         }
     }
 }
@@ -78,6 +85,7 @@ async fn try_level(
     }
     let all = dir.join("probes");
     remove_old_probes(&all);
+    // The pid keeps two processes that probe at the same time apart.
     let dir = all.join(format!("{}-{}", profile.level, std::process::id()));
     let own = dir.join("own");
     crate::private_files::make_dir(&own)?;
@@ -100,6 +108,7 @@ async fn try_level(
             us.into(),
             file.into(),
             "--".into(),
+            // A program that every machine has, with no output, files or network of its own.
             "/bin/true".into(),
         ],
         env: Vec::new(),
@@ -111,6 +120,7 @@ async fn try_level(
         launcher: None,
     };
     let output = process::run_short_command(&call).await;
+    // The proof is read before its directory is removed, whatever the exit was.
     let proof = confinement.read_proof();
     drop(std::fs::remove_dir_all(&dir));
     let output = output?;
@@ -126,6 +136,75 @@ async fn try_level(
         return Err(ProbeFailure { why, cut_off });
     }
     Ok(proof?)
+}
+
+/// Returns whether a run of this profile can have read-only layers with its own changes on top, with
+/// all of them in `dir`. It depends on the level, the kernel and the file system of `dir`.
+pub async fn probe_overlays(exe: &Path, dir: &Path, profile: &SandboxProfile) -> bool {
+    // That level has no mounts at all.
+    if profile.level == SandboxLevel::Landlock {
+        return false;
+    }
+    let all = dir.join("probes");
+    remove_old_probes(&all);
+    let dir = all.join(format!("overlay-{}", std::process::id()));
+    let works = try_overlay(exe, &dir, profile).await.unwrap_or(false);
+    // A later probe removes it.
+    drop(crate::git::remove_tree(&dir));
+    works
+}
+
+async fn try_overlay(exe: &Path, dir: &Path, profile: &SandboxProfile) -> std::io::Result<bool> {
+    let [shown, upper, lower, changes, work] =
+        ["shown", "upper", "lower", "changes", "work"].map(|name| dir.join(name));
+    for one in [&shown, &upper, &lower, &changes, &work] {
+        // `a` is in both layers, to show that the upper one wins; `b` is deleted, to show that the
+        // lower one stays untouched.
+        crate::private_files::make_dir(one)?;
+    }
+    for (layer, name) in [(&upper, "a"), (&lower, "a"), (&lower, "b")] {
+        let text = if layer == &upper { "upper" } else { "lower" };
+        crate::private_files::write(&layer.join(name), text)?;
+    }
+    let confinement = profile.sandbox_for(RunMounts {
+        read: vec![exe.to_owned()],
+        write: Vec::new(),
+        read_only: Vec::new(),
+        overlays: vec![OverlayDir {
+            dir: shown.clone(),
+            lowers: vec![upper, lower.clone()],
+            changes: changes.clone(),
+            work,
+        }],
+        credentials: Vec::new(),
+        network: SandboxNetwork::On,
+        metadata: false,
+        proof: dir.join("proof/proof.json"),
+    });
+    let file = confinement.write().map_err(std::io::Error::other)?;
+    let script = "test \"$(cat a)\" = upper && rm b && echo new > c";
+    let us = std::process::id().to_string();
+    let call = ShortCommand {
+        program: exe.to_owned(),
+        args: ["confine", &us]
+            .map(OsString::from)
+            .into_iter()
+            .chain([file.into()])
+            .chain(["--", "/bin/sh", "-c", script].map(OsString::from))
+            .collect(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        cwd: shown,
+        stdin: Vec::new(),
+        wall: WALL,
+        output_bytes: 4096,
+        stdout_file: None,
+        launcher: None,
+    };
+    let output = process::run_short_command(&call).await;
+    let output = output.map_err(std::io::Error::other)?;
+    // The script's own success is not enough: the changes must be where we will collect them.
+    let kept = lower.join("b").exists() && changes.join("c").is_file();
+    Ok(output.exit == ProcessExit::Code(0) && kept)
 }
 
 /// A program to test in a sandbox.
@@ -150,6 +229,8 @@ pub async fn try_program(
     profile: &SandboxProfile,
     trial: &ProgramTrial<'_>,
 ) -> Result<String, String> {
+    // The files are looked up first, because a missing interpreter gives only "not found" from the
+    // kernel, without its name.
     let needed = program::files_needed_by(trial.program, trial.path);
     if let Some(why) = needed.missing.first() {
         return Err(why.clone());
@@ -172,6 +253,7 @@ async fn start_once(
     mut read: Vec<PathBuf>,
 ) -> Result<String, String> {
     let own = dir.join("own");
+    // An agent may be a script that is passed to an interpreter, and then needs its own files too.
     for file in trial.args.iter().map(Path::new) {
         if file.is_absolute() && file.is_file() {
             read.extend(program::files_needed_by(file, trial.path).read);
@@ -196,6 +278,7 @@ async fn start_once(
     args.push(trial.program.into());
     args.extend_from_slice(trial.args);
     args.push("--version".into());
+    // Many tools write a cache even for `--version`, so `HOME` and `TMPDIR` are writable.
     let mut env = profile.environment();
     env.push(("PATH".into(), trial.path.to_owned()));
     env.push(("HOME".into(), own.clone().into()));
@@ -222,10 +305,13 @@ async fn start_once(
     let line = line.unwrap_or("it printed nothing").to_owned();
     match output.exit {
         ProcessExit::Code(0) => Ok(line),
+        // Some tools return an error for `--version`; they ran, and that is what the trial asks.
         ProcessExit::Code(code) if not_mounted.is_empty() && !could_not_start(code) => {
             Ok(format!("{line} ({})", output.exit))
         }
-        _ if not_mounted.is_empty() => Err(line),
+        ProcessExit::Code(_) if not_mounted.is_empty() => Err(line),
+        // A program that hangs usually prints nothing: the limit that ended it is the cause.
+        _ if not_mounted.is_empty() => Err(format!("{}: {line}", output.exit)),
         _ => {
             let names: Vec<String> = not_mounted
                 .iter()

@@ -187,12 +187,12 @@ impl SandboxProfile {
         let mut refused: Vec<PathBuf> = closed.cloned().collect();
         refused.extend(["/", "/usr", "/etc", "/proc/sys/kernel"].map(PathBuf::from));
         SandboxSpec {
-            rung: self.level,
+            level: self.level,
             read,
             write: mounts.write,
             shut: mounts.read_only,
             masked: self.secrets.clone(),
-            lent: mounts.credentials,
+            credentials: mounts.credentials,
             layered: mounts.overlays,
             links: Vec::new(),
             refused,

@@ -1,4 +1,8 @@
 //! Proves the sandbox: tries operations that must fail, from inside, before the program starts.
+//!
+//! Each layer can fail silently: a kernel may ignore a flag, a mount may stay writable. The proof
+//! does not ask whether the steps succeeded, but whether the forbidden operation fails now. It
+//! refuses the whole run for a single gap.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +19,9 @@ use crate::process::ProgramExit;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    pub rung: SandboxLevel,
+    // Proofs of earlier versions, which are kept with reviews, have the old name.
+    #[serde(alias = "rung")]
+    pub level: SandboxLevel,
     pub landlock_abi: u32,
     pub seccomp_filters: u32,
     pub network: SandboxNetwork,
@@ -34,6 +40,8 @@ enum ProofNote {
     Ended(ProgramExit),
 }
 
+/// Reads the notes up to the first line that cannot be parsed: a killed process may leave half a
+/// line at the end.
 fn read_notes(file: &Path) -> Vec<ProofNote> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().map(serde_json::from_str);
@@ -43,6 +51,8 @@ fn read_notes(file: &Path) -> Vec<ProofNote> {
 /// Reads the proof, or the reason why there is none.
 pub fn read_proof(file: &Path) -> Result<Proof, String> {
     let mut why = "it wrote no proof".to_owned();
+    // A failure may come from the outer process after the inner one has already proven itself, so
+    // the first proof decides.
     for note in read_notes(file) {
         match note {
             ProofNote::Confined(proof) => return Ok(proof),
@@ -64,7 +74,7 @@ pub fn read_program_exit(file: &Path) -> Option<ProgramExit> {
 impl Proof {
     /// Returns a description for the record of a review.
     pub fn describe(&self) -> String {
-        let what = match self.rung {
+        let what = match self.level {
             SandboxLevel::Native => {
                 "user, PID, mount and IPC namespaces, a read-only root, Landlock, seccomp"
             }
@@ -74,12 +84,13 @@ impl Proof {
             SandboxLevel::Landlock => "Landlock and seccomp, no namespaces",
         };
         let mut network = self.network.describe();
-        if self.rung == SandboxLevel::Landlock && matches!(self.network, SandboxNetwork::Proxy(_)) {
+        if self.level == SandboxLevel::Landlock && matches!(self.network, SandboxNetwork::Proxy(_))
+        {
             network.push_str(", enforced by port");
         }
         format!(
             "{} sandbox ({what}; {network}), proven before the start",
-            self.rung
+            self.level
         )
     }
 }
@@ -94,6 +105,8 @@ impl ProofLog {
         let name = confinement.proof.file_name();
         let name = name.ok_or_else(|| io::Error::other("the proof has no name"))?;
         let mut options = OpenOptions::new();
+        // Both processes append to the same file, so neither may truncate it. The mode keeps other
+        // users of the machine out.
         options.create(true).append(true).mode(0o600);
         Ok(Self(options.open(specification.with_file_name(name))?))
     }
@@ -113,6 +126,7 @@ impl ProofLog {
     fn write_note(&mut self, note: &ProofNote) -> io::Result<()> {
         let mut text = serde_json::to_string(note)?;
         text.push('\n');
+        // One `write` call per line: with `O_APPEND` lines of two processes do not mix.
         self.0.write_all(text.as_bytes())
     }
 }
@@ -131,6 +145,7 @@ pub fn prove(confinement: &SandboxSpec, landlock_abi: u32) -> io::Result<Proof> 
             Err(unproven_error(format!("{name} {}", field(name))))
         }
     };
+    // The kernel's own account comes first: it is cheap and names the step that went wrong.
     expect("NoNewPrivs:", "1")?;
     expect("Seccomp:", "2")?;
     for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
@@ -144,8 +159,10 @@ pub fn prove(confinement: &SandboxSpec, landlock_abi: u32) -> io::Result<Proof> 
     }
     prove_network_isolated(confinement)?;
     Ok(Proof {
-        rung: confinement.rung,
+        level: confinement.level,
         landlock_abi,
+        // The field exists only since Linux 5.9; the count is information for the record, not a
+        // check.
         seccomp_filters: field("Seccomp_filters:").parse().unwrap_or_default(),
         network: confinement.network.clone(),
         writes_refused: confinement.refused.len(),
@@ -158,12 +175,13 @@ fn unproven_error(what: impl ToString) -> io::Error {
 }
 
 /// Checks that the network is closed. A network namespace has no route out; without one, the
-/// kernel must refuse every connection except to the proxy.
+/// kernel must refuse every connection except to the proxy. No connection is tried in a namespace:
+/// it would depend on whether a peer answers, while the routing table does not.
 fn prove_network_isolated(confinement: &SandboxSpec) -> io::Result<()> {
     if !confinement.network.is_isolated() {
         return Ok(());
     }
-    if confinement.rung == SandboxLevel::Landlock {
+    if confinement.level == SandboxLevel::Landlock {
         return prove_sockets_fail(&confinement.network);
     }
     // The first line is a heading.
@@ -173,6 +191,7 @@ fn prove_network_isolated(confinement: &SandboxSpec) -> io::Result<()> {
             "there is a route out of the network namespace",
         ));
     }
+    // The file is absent if IPv6 is switched off.
     let routes = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
     let out = |line: &str| !line.ends_with(" lo");
     match routes.lines().map(str::trim_end).find(|line| out(line)) {
@@ -185,6 +204,8 @@ fn prove_network_isolated(confinement: &SandboxSpec) -> io::Result<()> {
 
 fn prove_sockets_fail(network: &SandboxNetwork) -> io::Result<()> {
     let refused = |result: io::Result<()>, what: &str| match result {
+        // Only EACCES and EPERM are a refusal. "Connection refused" means that the attempt went
+        // out.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         _ => Err(unproven_error(what)),
     };
@@ -199,6 +220,7 @@ fn prove_sockets_fail(network: &SandboxNetwork) -> io::Result<()> {
 }
 
 fn prove_write_fails(dir: &Path) -> io::Result<()> {
+    // A clear name, in case a gap leaves the file behind and the next line cannot remove it.
     let file = dir.join(".countersign-must-not-be-writable");
     if File::create(&file).is_err() {
         return Ok(());
@@ -210,9 +232,11 @@ fn prove_write_fails(dir: &Path) -> io::Result<()> {
 fn prove_read_fails(path: &Path) -> io::Result<()> {
     let readable = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {
+            // A masked directory is an empty tmpfs, which can be listed.
             fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
         }
         Ok(_) => {
+            // A masked file is `/dev/null`, which can be opened; only a regular file is a gap.
             File::open(path).is_ok_and(|file| file.metadata().is_ok_and(|meta| meta.is_file()))
         }
         Err(_) => false,

@@ -32,20 +32,23 @@ mod upstream;
 use request::{ProxyRequest, ProxyRequestKind};
 pub use upstream::Upstream;
 
-/// Maximum size of the request line and the headers.
+/// Maximum size of the request line and the headers. A head is held in memory before it can be
+/// checked, so both its size and its time are bounded.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(15);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
 /// Idle timeout of a connection. A model may think for long, and a silent run is ended by its own
 /// limit before that.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
+// Each connection costs us two file descriptors.
 const CONNECTIONS_MAX: usize = 256;
 /// Maximum number of refused hosts that are listed by name; further ones are only counted.
 const REFUSED_HOSTS_MAX: usize = 50;
 const CHUNK: usize = 16 << 10;
 /// Port of the proxy inside a network namespace, unless a forward needs that port.
 const PORT: u16 = 3128;
-/// Maximum number of services on this machine that are reachable at their own port.
+/// Maximum number of services on this machine that are reachable at their own port. Each forward is
+/// one more descriptor in the message of the handover.
 pub const FORWARDS_MAX: usize = 12;
 
 /// Hosts that a run may reach, and the ports on which it finds them.
@@ -79,6 +82,7 @@ impl ProxyRules {
         {
             self.forwards.push(port);
         }
+        // A forward must have the service's own port, so the proxy is the one that moves.
         while self.forwards.contains(&self.port) {
             self.port = self.port.checked_add(1).unwrap_or(PORT);
         }
@@ -92,6 +96,8 @@ impl ProxyRules {
         std::iter::once(self.port).chain(self.forwards.iter().copied())
     }
 
+    // The name is compared as the client wrote it, and resolved only after it was admitted. A
+    // client cannot pass an address that it resolved itself, unless the address is listed.
     fn admits(&self, host: &str, port: u16) -> bool {
         let mut hosts = self.hosts.iter();
         hosts.any(|destination| destination.admits(host, port))
@@ -149,16 +155,19 @@ impl Proxy {
     /// Prepares the proxy of a run that is limited to a list of hosts, and decides where it
     /// listens. Returns nothing for any other run.
     pub fn open(confinement: &mut SandboxSpec) -> io::Result<Option<Self>> {
+        // The directory is taken first, because `network` is borrowed below.
         let dir = confinement.proof.parent().map(PathBuf::from);
         let dir = dir.ok_or_else(|| io::Error::other("the proof has no directory"))?;
         let SandboxNetwork::Proxy(rules) = &mut confinement.network else {
             return Ok(None);
         };
-        let source = match confinement.rung {
+        let source = match confinement.level {
             SandboxLevel::Native | SandboxLevel::Bubblewrap => {
                 ListenerSource::Handed(SocketReceiver::open(&dir)?)
             }
             SandboxLevel::Landlock => {
+                // Without a namespace the port is shared with the machine, so the kernel picks a
+                // free one.
                 let listener = StdListener::bind(("127.0.0.1", 0))?;
                 rules.port = listener.local_addr()?.port();
                 ListenerSource::Own(listener)
@@ -174,6 +183,7 @@ impl Proxy {
     /// Sets our proxy in a program's environment. A proxy that was already set there becomes the
     /// upstream of ours.
     pub fn set_proxy_variables(&mut self, env: &mut Vec<(OsString, OsString)>) {
+        // Read before our own variables replace it.
         self.upstream = Upstream::from_environment(env);
         let ours = self.environment();
         env.retain(|(set, _)| !ours.iter().any(|(name, _)| name == set));
@@ -193,6 +203,7 @@ impl Proxy {
             // Node's own fetch ignores the proxy variables without this one.
             ("NODE_USE_ENV_PROXY", "1"),
         ];
+        // Programs disagree about the case of these names, so both are set.
         let both = pairs.into_iter().flat_map(|(name, value)| {
             let has_lower_case = name != "NODE_USE_ENV_PROXY";
             let lower = has_lower_case.then(|| name.to_ascii_lowercase());
@@ -208,6 +219,7 @@ impl Proxy {
         let state = Arc::new(ProxyState {
             allowed: self.allowed,
             upstream: self.upstream,
+            // The permits are shared by all listeners of the run.
             permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             refused: Mutex::default(),
         });
@@ -242,6 +254,7 @@ impl RunningProxy {
 
 impl Drop for RunningProxy {
     fn drop(&mut self) {
+        // Aborting the task drops its `JoinSet`, which aborts every connection.
         self.task.abort();
     }
 }
@@ -256,6 +269,7 @@ struct ProxyState {
 
 impl ProxyState {
     async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        // The person's proxy does not know services on this machine.
         let local = Destination::new(host, port).loopback_port().is_some();
         match self.upstream.as_ref().filter(|_| !local) {
             Some(upstream) => upstream.connect(host, port).await,
@@ -264,12 +278,14 @@ impl ProxyState {
     }
 
     fn count_refused(&self, host: &str, port: u16) {
+        // The host is the run's own text and ends up in a report, so it is cleaned and shortened.
         let host = findings::shorten(&findings::one_line(host), 100);
         let key = format!("{host}:{port}");
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let key = if refused.len() < REFUSED_HOSTS_MAX || refused.contains_key(&key) {
             key
         } else {
+            // A run that tries thousands of names must not fill the report.
             "others".to_owned()
         };
         *refused.entry(key).or_default() += 1;
@@ -297,6 +313,7 @@ async fn serve(state: Arc<ProxyState>, source: ListenerSource) {
         let Ok(port) = listener.local_addr().map(|address| address.port()) else {
             continue;
         };
+        // The sockets come without names; the port tells them apart.
         let route = if port == state.allowed.port {
             Some(ListenerRoute::Proxy)
         } else {
@@ -319,7 +336,10 @@ async fn serve(state: Arc<ProxyState>, source: ListenerSource) {
 async fn accept(state: Arc<ProxyState>, listener: TcpListener, route: ListenerRoute) {
     let mut connections = JoinSet::new();
     loop {
+        // Finished connections are collected here, or the set would grow for the whole run.
         while connections.try_join_next().is_some() {}
+        // The permit is taken before `accept`: a connection over the limit waits in the kernel's
+        // queue.
         let Ok(permit) = Arc::clone(&state.permits).acquire_owned().await else {
             return;
         };
@@ -338,6 +358,7 @@ async fn accept(state: Arc<ProxyState>, listener: TcpListener, route: ListenerRo
             if let Err(error) = result {
                 tracing::debug!(%error, "connection through the proxy broke off");
             }
+            // The permit lives as long as the connection.
             drop(permit);
         });
     }
@@ -353,6 +374,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect((host, port)));
     let stream = connected.await.map_err(late)??;
+    // Small writes of a streamed answer should not wait for the next one.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -361,6 +383,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 async fn handle_request(state: &ProxyState, mut client: TcpStream) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let read = timeout(HEAD_TIME_MAX, read_head(&mut client));
+    // A head that is too long gets an answer, so that the agent's log says why.
     let Some((head, rest)) = read.await.map_err(late)?? else {
         return respond(&mut client, "431 Request Header Fields Too Large", "").await;
     };
@@ -370,6 +393,7 @@ async fn handle_request(state: &ProxyState, mut client: TcpStream) -> io::Result
     };
     let ProxyRequest { host, port, kind } = request;
     if !state.allowed.admits(&host, port) {
+        // Refusals are reported to the person: the list of hosts may be incomplete.
         state.count_refused(&host, port);
         let why = format!(
             "Countersign lets this run reach these hosts only: {}. To change the list, set [policy.network] or hosts of [agents.NAME] in countersign.toml.",
@@ -391,6 +415,7 @@ async fn handle_request(state: &ProxyState, mut client: TcpStream) -> io::Result
         }
         ProxyRequestKind::Plain(head) => server.write_all(&head).await?,
     }
+    // A client may send its first bytes together with the head.
     server.write_all(&rest).await?;
     relay(client, server).await
 }
@@ -407,6 +432,7 @@ async fn read_head(
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        // The end of the head may be split over two chunks, so three bytes are searched again.
         let searched = all.len().saturating_sub(3);
         all.extend_from_slice(&chunk[..count]);
         let end = all[searched..]
@@ -414,7 +440,8 @@ async fn read_head(
             .position(|four| four == b"\r\n\r\n");
         if let Some(end) = end {
             let beyond = all.split_off(searched + end + 4);
-            return Ok(Some((all, beyond)).filter(|(head, _)| head.len() <= HEAD_BYTES_MAX));
+            // The last chunk may end the head only after the limit.
+            return Ok((all.len() <= HEAD_BYTES_MAX).then_some((all, beyond)));
         }
         if all.len() > HEAD_BYTES_MAX {
             return Ok(None);
@@ -436,6 +463,7 @@ async fn relay(client: TcpStream, server: TcpStream) -> io::Result<()> {
     let moved = AtomicU64::new(0);
     let (client_in, client_out) = client.into_split();
     let (server_in, server_out) = server.into_split();
+    // Each direction ends by itself: a client may close its side and still read the answer.
     let both = async {
         tokio::try_join!(
             copy_one_way(client_in, server_out, &moved),
@@ -444,6 +472,7 @@ async fn relay(client: TcpStream, server: TcpStream) -> io::Result<()> {
         .map(drop)
     };
     let silent = async {
+        // The first look can never match, so a connection has at least one full period.
         let mut before = u64::MAX;
         loop {
             let now = moved.load(Ordering::Relaxed);
@@ -471,6 +500,7 @@ async fn copy_one_way(
         if count == 0 {
             return to.shutdown().await;
         }
+        // Chunks are counted and not bytes: only a change matters.
         moved.fetch_add(1, Ordering::Relaxed);
         to.write_all(&chunk[..count]).await?;
     }

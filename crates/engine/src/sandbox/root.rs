@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::{SandboxSpec, paths};
 
-/// Devices that every program needs and that can do no harm.
+/// Devices that every program needs and that can do no harm. `/dev/tty` opens the caller's own
+/// controlling terminal only.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// One entry of the root and its path.
@@ -34,9 +35,11 @@ pub enum RootPartKind {
     Writable {
         from: PathBuf,
     },
-    /// An overlay whose changes go to `changes`.
+    /// An overlay whose changes go to `changes`. Without `lowers` it shows `from`, and may become
+    /// read-only; with them it shows those.
     Overlay {
         from: PathBuf,
+        lowers: Vec<PathBuf>,
         changes: PathBuf,
         work: PathBuf,
     },
@@ -100,10 +103,13 @@ pub fn root_parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
         let at = at.to_owned();
         parts.push(RootPart { at, what });
     };
+    // Later entries win at the same path, so the order of the following loops is a precedence: a
+    // credential covers a closed path, which covers a writable one, which covers a mask.
     for link in &confinement.links {
         let to = link.to.clone();
         put(&link.at, RootPartKind::Link { to });
     }
+    // Programs expect these directories to be writable. They are private and vanish with the run.
     for dir in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
         let bytes = confinement.bounds.tmp_bytes;
         put(Path::new(dir), RootPartKind::Tmpfs { bytes });
@@ -125,6 +131,7 @@ pub fn root_parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     for layer in &confinement.layered {
         let what = RootPartKind::Overlay {
             from: layer.dir.clone(),
+            lowers: layer.lowers.clone(),
             changes: layer.changes.clone(),
             work: layer.work.clone(),
         };
@@ -133,11 +140,14 @@ pub fn root_parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     for path in &confinement.shut {
         add_seen(path, path, &mut put);
     }
-    for lent in &confinement.lent {
-        add_seen(&lent.from, &lent.to, &mut put);
+    for credential in &confinement.credentials {
+        add_seen(&credential.from, &credential.to, &mut put);
     }
+    // Sorting by path puts every directory before its content. The sort is stable, so entries with
+    // the same path stay in the order of precedence.
     parts.sort_by(|a, b| a.at.cmp(&b.at));
     // Of two parts with the same path, the later one takes precedence.
+    // `dedup_by` keeps the first of equal neighbours; reversed, that is the latest entry.
     parts.reverse();
     parts.dedup_by(|a, b| a.at == b.at);
     parts.reverse();
@@ -156,9 +166,12 @@ pub fn root_parts(confinement: &SandboxSpec) -> io::Result<Vec<RootPart>> {
     let needed = parts.clone();
     let needed_by_path = RootParts::new(&needed);
     // Other programs change the person's directories in the meantime: a deleted path needs no mask.
+    // Deleted masks are removed after `needed` is built, so that a part inside one is still judged
+    // against the same surroundings.
     parts.retain(|part| !part.what.is_mask() || part.at.symlink_metadata().is_ok());
     for part in &parts {
         match ensure_mount_point(&needed_by_path, part) {
+            // It was deleted between the line above and the check.
             Err(_) if part.what.is_mask() && part.at.symlink_metadata().is_err() => {}
             other => other?,
         }
@@ -202,6 +215,8 @@ fn ensure_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<()>
             ),
         ))
     };
+    // The mount point is looked up in the source of the surrounding part, because the new root does
+    // not exist yet.
     let below = part.at.strip_prefix(&around.at).unwrap_or(&part.at);
     let Some(source) = around.what.source() else {
         return match around.what {
@@ -218,6 +233,7 @@ fn ensure_mount_point(places: &RootParts<'_>, part: &RootPart) -> io::Result<()>
             "it would have to be created as {}: {error}",
             mount_point.display()
         )),
+        // Mounting through a link would cover the link's target at another path.
         Ok(_) if paths::real_path(&mount_point).as_deref() != Some(&mount_point) => refuse(
             format!("{} is behind a symbolic link", mount_point.display()),
         ),
@@ -279,6 +295,7 @@ fn is_already_shown(places: &RootParts<'_>, at: &Path, from: &Path) -> bool {
 fn is_shown(places: &RootParts<'_>, at: &Path) -> bool {
     places
         .innermost_around(at)
+        // A mask inside a read-only file or a link has no directory to sit in.
         .is_some_and(|part| match part.what {
             RootPartKind::ReadOnlyDir { .. }
             | RootPartKind::Writable { .. }

@@ -1,6 +1,9 @@
 //! seccomp: refuses system calls that no agent needs and that could be used to escape. It is a
 //! deny list, because agents run any tool of the project; the mounts and Landlock are the allow
 //! lists.
+//!
+//! The filter only ever adds refusals. A call is refused with EPERM rather than by killing the
+//! process: tools probe for calls that they can do without, and a dead compiler explains nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -185,16 +188,21 @@ const MODES: &[(i64, u8)] = &[
 ];
 
 /// First call number of the x32 interface. It has the same calls under other numbers, which the
-/// lists above do not contain. Few kernels support it.
+/// lists above do not contain. Few kernels support it. The filter library compares exact numbers,
+/// so these would otherwise pass as unknown calls.
 #[cfg(target_arch = "x86_64")]
 const OTHER_NUMBERS: u32 = 0x4000_0000;
 
 /// Restricts this process and its descendants.
 pub fn restrict_with_seccomp(confinement: &SandboxSpec) -> io::Result<()> {
+    // ENOSYS and EPERM need two programs: a filter has one action for everything that matches. The
+    // kernel runs both on every call and the stricter answer decides.
     let mut unknown = compile(unknown(), libc::ENOSYS)?;
     #[cfg(target_arch = "x86_64")]
     unknown.splice(0..0, other_numbers());
     for program in [unknown, compile(refused(confinement)?, libc::EPERM)?] {
+        // Each filter also applies to installing the next one, so no list may contain `seccomp` or
+        // `prctl` without conditions.
         apply_filter(&program).map_err(io::Error::other)?;
     }
     Ok(())
@@ -208,15 +216,19 @@ fn other_numbers() -> [sock_filter; 3] {
     const LOAD_NUMBER: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
     const RETURN: u16 = 0x06;
+    // The kernel takes the error number from the low 16 bits of the returned value.
     let no_such_call = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     let step = |code, jf, k| sock_filter { code, jt: 0, jf, k };
     [
+        // Offset 0 of the data that a filter sees is the number of the call.
         step(LOAD_NUMBER, 0, 0),
         step(JUMP_IF_AT_LEAST, 1, OTHER_NUMBERS),
         step(RETURN, 0, no_such_call),
     ]
 }
 
+// The library's program begins with a check of the architecture and kills on a mismatch, so 32-bit
+// calls, which have other numbers again, do not pass.
 fn compile(rules: SeccompRules, errno: i32) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let errno = SeccompAction::Errno(errno.unsigned_abs());
@@ -237,14 +249,18 @@ fn refused(confinement: &SandboxSpec) -> io::Result<SeccompRules> {
     new_namespaces(&mut rules)?;
     set_id_files(&mut rules)?;
     sockets(&mut rules, confinement)?;
-    if confinement.rung == SandboxLevel::Landlock
+    // With a network namespace the proxy is the only reachable peer anyway. Without one, Landlock
+    // checks TCP `connect` alone and everything else has to be refused here.
+    if confinement.level == SandboxLevel::Landlock
         && matches!(confinement.network, SandboxNetwork::Proxy(_))
     {
         tcp_by_connect_only(&mut rules)?;
     }
     requests(&mut rules)?;
     leases(&mut rules)?;
-    if confinement.rung == SandboxLevel::Landlock {
+    // A level with namespaces separates processes, IPC and files by itself. Refusing these calls
+    // there as well would break databases in tests and package managers that set modes.
+    if confinement.level == SandboxLevel::Landlock {
         other_processes(&mut rules)?;
         refuse_all(&mut rules, SHARED_IPC);
         hidden_files(&mut rules)?;
@@ -280,6 +296,8 @@ fn refuse_where(
     Ok(())
 }
 
+// The comparison covers 32 bits: the kernel ignores the upper half of `int` arguments, so a 64-bit
+// comparison could be bypassed by setting bits there.
 fn condition(argument: u8, is: SeccompCmpOp, value: i32) -> io::Result<SeccompCondition> {
     let value = u64::from(value.cast_unsigned());
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value).map_err(io::Error::other)
@@ -290,6 +308,9 @@ fn has_flag(argument: u8, flag: i32) -> io::Result<SeccompCondition> {
     condition(argument, SeccompCmpOp::MaskedEq(mask), flag)
 }
 
+/// Refuses new namespaces through `clone`. A process that is root in its own user namespace reaches
+/// kernel code that is otherwise closed to it. `clone3` hides its flags behind a pointer and is
+/// refused as a whole.
 fn new_namespaces(rules: &mut SeccompRules) -> io::Result<()> {
     let kinds = [
         libc::CLONE_NEWUSER,
@@ -325,6 +346,7 @@ fn other_processes(rules: &mut SeccompRules) -> io::Result<()> {
 /// which counts memory through them. With a user namespace the supervisor may read them anyway.
 fn hidden_files(rules: &mut SeccompRules) -> io::Result<()> {
     let sets = condition(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE)?;
+    // The value 1 is the usual state after `execve`, so setting it again hides nothing.
     let off = condition(1, SeccompCmpOp::Ne, 1)?;
     refuse_where(rules, libc::SYS_prctl, vec![sets, off])
 }
@@ -332,6 +354,8 @@ fn hidden_files(rules: &mut SeccompRules) -> io::Result<()> {
 /// Refuses set-user-id and set-group-id files: they would outlive the sandbox and run as the
 /// person.
 fn set_id_files(rules: &mut SeccompRules) -> io::Result<()> {
+    // Creating such a file needs no privilege. Inside it is harmless because of `no_new_privs`, but
+    // a writable directory of the run is an ordinary directory outside.
     for (call, argument) in MODES {
         for bit in [0o4000, 0o2000] {
             let mut conditions = vec![has_flag(*argument, bit)?];
@@ -351,24 +375,30 @@ fn set_id_files(rules: &mut SeccompRules) -> io::Result<()> {
     Ok(())
 }
 
+/// Limits socket families. Only the listed ones have a namespace or a Landlock rule that keeps them
+/// inside; families such as `AF_VSOCK` or `AF_ALG` reach the hypervisor or kernel code directly.
 fn sockets(rules: &mut SeccompRules, confinement: &SandboxSpec) -> io::Result<()> {
+    // Netlink stays for the routing protocol below: libc's `getifaddrs` and DNS lookups need it.
     let mut families = vec![libc::AF_NETLINK];
     // A socket path leads to the process that listens there. If everything is mounted through
     // overlays, no other process's socket is reachable by path; the network namespace or Landlock
     // separates abstract sockets.
     let apart = confinement.network.is_isolated() || landlock::is_scoped();
-    if confinement.rung == SandboxLevel::Native && confinement.unix_sockets && apart {
+    if confinement.level == SandboxLevel::Native && confinement.unix_sockets && apart {
         families.push(libc::AF_UNIX);
     } else {
         pairs_that_can_be_renamed(rules)?;
     }
-    if confinement.rung != SandboxLevel::Landlock || confinement.network != SandboxNetwork::Off {
+    // On this level a closed network means no IP socket at all; elsewhere the namespace has only
+    // loopback, which test suites use.
+    if confinement.level != SandboxLevel::Landlock || confinement.network != SandboxNetwork::Off {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others = families
         .into_iter()
         .map(|family| condition(0, SeccompCmpOp::Ne, family))
         .collect::<io::Result<_>>()?;
+    // Conditions of one rule are joined by "and": the family is none of the permitted ones.
     refuse_where(rules, libc::SYS_socket, others)?;
     let netlink = condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK)?;
     let not_routes = condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE)?;

@@ -2,12 +2,12 @@ use super::*;
 
 fn confinement() -> SandboxSpec {
     SandboxSpec {
-        rung: SandboxLevel::Native,
+        level: SandboxLevel::Native,
         read: vec!["/usr".into()],
         write: vec![],
         shut: vec![],
         masked: vec![],
-        lent: vec![],
+        credentials: vec![],
         layered: vec![],
         links: vec![],
         refused: vec![],
@@ -41,7 +41,7 @@ fn an_unknown_rung_key_or_network_confines_nothing_and_starts_nothing() {
         ("\"native\"", "\"off\""),
         ("\"off\"", "\"maybe\""),
         ("\"metadata\"", "\"meta\""),
-        ("{\"rung\"", "{\"extra\":1,\"rung\""),
+        ("{\"level\"", "{\"extra\":1,\"level\""),
         ("\"processes\"", "\"process\""),
     ] {
         let changed = text.replacen(known, unknown, 1);
@@ -111,6 +111,7 @@ fn a_layer_is_mounted_once_and_its_other_name_is_a_link() {
         shut: vec![link.join("git/hooks")],
         layered: vec![OverlayDir {
             dir: link.join("git"),
+            lowers: Vec::new(),
             changes: real.join("changes"),
             work: real.join("work"),
         }],
@@ -152,80 +153,65 @@ fn a_path_that_is_not_canonical_confines_nothing_and_starts_nothing() {
         };
         let layer = || OverlayDir {
             dir: "/usr".into(),
+            lowers: Vec::new(),
             changes: "/usr".into(),
             work: "/usr".into(),
         };
+        let change = |apply: &dyn Fn(&mut SandboxSpec)| {
+            let mut changed = known.clone();
+            apply(&mut changed);
+            changed
+        };
         let specifications = [
-            SandboxSpec {
-                read: one.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                write: one.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                shut: one.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                masked: one.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                refused: one.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                hidden: one,
-                ..known.clone()
-            },
-            SandboxSpec {
-                proof: path.clone(),
-                ..known.clone()
-            },
-            SandboxSpec {
-                lent: vec![CredentialMount {
+            change(&|spec| spec.read = one.clone()),
+            change(&|spec| spec.write = one.clone()),
+            change(&|spec| spec.shut = one.clone()),
+            change(&|spec| spec.masked = one.clone()),
+            change(&|spec| spec.refused = one.clone()),
+            change(&|spec| spec.hidden = one.clone()),
+            change(&|spec| spec.proof = path.clone()),
+            change(&|spec| {
+                spec.credentials = vec![CredentialMount {
                     from: path.clone(),
                     ..file()
-                }],
-                ..known.clone()
-            },
-            SandboxSpec {
-                lent: vec![CredentialMount {
+                }];
+            }),
+            change(&|spec| {
+                spec.credentials = vec![CredentialMount {
                     to: path.clone(),
                     ..file()
-                }],
-                ..known.clone()
-            },
-            SandboxSpec {
-                layered: vec![OverlayDir {
+                }];
+            }),
+            change(&|spec| {
+                spec.layered = vec![OverlayDir {
                     dir: path.clone(),
                     ..layer()
-                }],
-                ..known.clone()
-            },
-            SandboxSpec {
-                layered: vec![OverlayDir {
+                }];
+            }),
+            change(&|spec| {
+                spec.layered = vec![OverlayDir {
                     changes: path.clone(),
                     ..layer()
-                }],
-                ..known.clone()
-            },
-            SandboxSpec {
-                layered: vec![OverlayDir {
+                }];
+            }),
+            change(&|spec| {
+                spec.layered = vec![OverlayDir {
+                    lowers: vec![path.clone()],
+                    ..layer()
+                }];
+            }),
+            change(&|spec| {
+                spec.layered = vec![OverlayDir {
                     work: path.clone(),
                     ..layer()
-                }],
-                ..known.clone()
-            },
-            SandboxSpec {
-                links: vec![Symlink {
+                }];
+            }),
+            change(&|spec| {
+                spec.links = vec![Symlink {
                     at: path.clone(),
                     to: "x".into(),
-                }],
-                ..known
-            },
+                }];
+            }),
         ];
         for (number, one) in specifications.iter().enumerate() {
             let text = serde_json::to_string(one).unwrap();
@@ -280,24 +266,27 @@ fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
     for part in ["shown/dir", "own"] {
         fs::create_dir_all(at(part)).unwrap();
     }
-    for file in ["shown/file", "own/file", "lent"] {
+    for file in ["shown/file", "own/file", "credentials"] {
         fs::write(at(file), "").unwrap();
     }
-    std::os::unix::fs::symlink(at("lent"), at("shown/link")).unwrap();
-    let lent = |to: PathBuf| {
+    std::os::unix::fs::symlink(at("credentials"), at("shown/link")).unwrap();
+    let credentials = |to: PathBuf| {
         let confinement = SandboxSpec {
             read: vec![at("shown")],
             write: vec![at("own")],
-            lent: vec![CredentialMount {
-                from: at("lent"),
+            credentials: vec![CredentialMount {
+                from: at("credentials"),
                 to,
             }],
             ..confinement()
         };
         root::root_parts(&confinement).map_err(|error| error.to_string())
     };
-    assert!(lent(at("own/file")).is_ok());
-    assert!(lent(at("elsewhere/file")).is_ok(), "in a root of our own");
+    assert!(credentials(at("own/file")).is_ok());
+    assert!(
+        credentials(at("elsewhere/file")).is_ok(),
+        "in a root of our own"
+    );
     for (to, why) in [
         ("own/missing", "would have to be created"),
         ("shown/missing", "would have to be created"),
@@ -305,7 +294,7 @@ fn a_mount_point_that_is_missing_or_of_another_kind_is_refused() {
         ("shown/file/below", "would have to be created"),
         ("shown/link", "symbolic link"),
     ] {
-        let refused = lent(at(to)).unwrap_err();
+        let refused = credentials(at(to)).unwrap_err();
         assert!(refused.contains(why), "{to}: {refused}");
     }
 }

@@ -53,7 +53,7 @@ mod tests {
     fn a_replica_s_name_tells_as_much_as_its_program_s() {
         let name = replica_name("qa-1");
         assert_eq!(replica_of(&name), Some("qa-1"));
-        assert_eq!(replica_of("guest:qa-1"), None);
+        assert_eq!(replica_of("session:qa-1"), None);
         assert!(!is_dead(&name));
         let own: Vec<&str> = name.split(':').collect();
         assert!(is_dead(&format!("{}:{}:0:qa-1", own[0], own[1])));

@@ -1,15 +1,21 @@
 //! The form of an answer, field by field: one JSON object in which every field is checked.
+//!
+//! The form is read strictly on purpose. A lenient reader would accept what the author of an attack
+//! writes into a change to be copied by the reviewer. Every reason is collected, so that one
+//! question to the reviewer names all of them.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{quote, severity};
+use super::{quote, severity, vouch};
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, one_line, shorten};
 use crate::finding::Finding;
 use crate::read::{blocks_the_merge, find_stop};
 use crate::severity::{Rating, Severity};
 
 /// Text fields; they are searched for refusals and findings.
+/// Agents use these names for their explanations, whatever the brief says. Unknown names are
+/// refused.
 const TEXTS: [&str; 12] = [
     "notes",
     "summary",
@@ -26,7 +32,38 @@ const TEXTS: [&str; 12] = [
 ];
 /// Facts about the run or the ticket that say nothing about the change.
 const FACTS: [&str; 5] = ["usage", "model", "ticket", "ticket_id", "session"];
+/// Lists of other review formats. An empty one says nothing.
+/// Agents of other systems send them empty with every answer.
+const EMPTY_LISTS: [&str; 10] = [
+    "errors",
+    "warnings",
+    "issues",
+    "comments",
+    "suggestions",
+    "questions",
+    "follow_ups",
+    "problems",
+    "answers",
+    "unmet",
+];
+/// Importance of a dimension, as the brief names it.
+const WEIGHTS: [&str; 6] = ["critical", "important", "moderate", "high", "medium", "low"];
+/// Maximum length of a fact about the run, in bytes.
+/// A longer one is no name of a model, but a text in the place of a fact.
+const FACT_BYTES_MAX: usize = 120;
+/// Parts of a finding that may be numbers.
+const NUMBERS: [&str; 8] = [
+    "id",
+    "line",
+    "start_line",
+    "end_line",
+    "column",
+    "confidence",
+    "rule",
+    "code",
+];
 /// Parts of a finding in which an imperative is a suggestion, not a refusal.
+/// "Remove the unused import" is the fix of a minor finding and no demand on the change.
 const SUGGESTIONS: [&str; 3] = ["fix", "suggestion", "recommendation"];
 /// Parts of a finding that name a location, a rule or a kind.
 const PLACES: [&str; 14] = [
@@ -50,14 +87,20 @@ const PLACES: [&str; 14] = [
 #[derive(Debug, Default)]
 pub(super) struct AnswerForm {
     pub reasons: Vec<String>,
+    /// Reasons that only say that a text is not understood. The caller of a tool can confirm them.
+    pub unvouched: Vec<String>,
     pub findings: Vec<Finding>,
     pub texts: Vec<String>,
     pub item_texts: Vec<String>,
+    /// Texts that name the ticket's criteria.
+    pub criterion_names: Vec<String>,
 }
 
 /// Parses the text as exactly one JSON object; the error is the reason.
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
+    // Some programs write a byte-order mark before their JSON.
     let text = text.trim_start_matches('\u{feff}').trim();
+    // A fence around the whole answer is how models write JSON. It adds nothing to it.
     let body = unfenced(text).unwrap_or(text).trim();
     if body.is_empty() {
         return Err("the answer is empty".to_owned());
@@ -65,6 +108,7 @@ pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
     if !body.starts_with('{') {
         return Err("the answer is not one JSON object".to_owned());
     }
+    // The parser refuses text behind the object and duplicate keys.
     match serde_json::from_str(body) {
         Ok(UniqueKeyJson(Value::Object(fields))) => Ok(fields),
         Ok(UniqueKeyJson(_)) => Err("the answer is not one JSON object".to_owned()),
@@ -79,6 +123,7 @@ fn unfenced(text: &str) -> Option<&str> {
     let (head, rest) = text.strip_prefix("```")?.split_once('\n')?;
     let body = rest.strip_suffix("```")?;
     let plain = matches!(head.trim(), "" | "json");
+    // A second fence inside would hide the rest of the text.
     (plain && body.ends_with('\n') && !body.contains("```")).then_some(body)
 }
 
@@ -93,6 +138,8 @@ impl AnswerForm {
     }
 
     /// Requires the exact `verdict` and `complete` of an approval.
+    /// Exactly these values: `"approved"`, `"Approve"` and `1` come from other contracts, where
+    /// they may mean something else.
     pub fn require_approval(&mut self, fields: &Map<String, Value>) {
         match fields.get("verdict") {
             Some(Value::String(word)) if word == "approve" => {}
@@ -112,6 +159,7 @@ impl AnswerForm {
         }
     }
 
+    // The full id ties the answer to one commit. A copied answer of an earlier round has another.
     pub fn require_commit(&mut self, fields: &Map<String, Value>, commit: &str) {
         if fields.get("commit").is_none_or(is_empty) {
             self.add_reason("the answer names no commit");
@@ -123,6 +171,7 @@ impl AnswerForm {
     /// Requires that a named commit is the one under review.
     pub fn check_named_commit(&mut self, fields: &Map<String, Value>, commit: &str) {
         match fields.get("commit") {
+            // An empty expected commit must match nothing, also not an empty name.
             Some(Value::String(name)) if !commit.is_empty() && name == commit => {}
             Some(other) if !is_empty(other) => self.add_reason(format!(
                 "the answer names the commit {}, but {commit} is under review",
@@ -140,15 +189,48 @@ impl AnswerForm {
         ));
     }
 
-    /// Searches every text outside the findings for words that prevent an approval.
+    /// Searches every text outside the findings for words that prevent an approval, and requires
+    /// that the rest is vouched for.
     pub fn must_not_stop(&mut self) {
         let texts = std::mem::take(&mut self.texts);
         for text in &texts {
+            // A known reservation is a reason by itself. The vocabulary is asked only about the
+            // rest.
             if let Some((stop, words)) = find_stop(text) {
                 self.stops("the text outside the findings", stop.says(), words);
+            } else if let Some(sentence) = vouch::find_unvouched(text) {
+                self.unvouched.push(format!(
+                    "the text outside the findings may hold a reservation ({:?}): state it as a finding \
+                     with its severity, or leave it out",
+                    quote(sentence)
+                ));
             }
         }
         self.texts = texts;
+    }
+
+    /// Treats the name of a criterion as a text of the reviewer, unless it is a number or the
+    /// ticket has the same words.
+    pub fn check_criterion_names(&mut self, criteria: &[String]) {
+        let known: Vec<String> = criteria.iter().map(|text| folded(text)).collect();
+        for name in std::mem::take(&mut self.criterion_names) {
+            let words = folded(&name);
+            let numbered = words.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+            let is_number = !numbered.is_empty()
+                && numbered.bytes().all(|byte| byte.is_ascii_digit())
+                // `criterion 12` has at most this length. A longer text with a number at its end is
+                // a sentence.
+                && words.len() <= "criterion 000".len();
+            let is_known = known.iter().any(|text| {
+                let unnumbered = words.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+                *text == words || text == unnumbered
+            });
+            // The words are the ticket's or they are the reviewer's. In the second case they are
+            // judged as text.
+            if !is_number && !is_known {
+                self.texts.push(name);
+            }
+        }
     }
 
     fn add_reason(&mut self, why: impl Into<String>) {
@@ -163,12 +245,20 @@ impl AnswerForm {
             "criteria" => self.list(name, value, Self::criterion),
             "dimension_scores" => self.scores(value),
             "overall_score" => {
+                // A score is a whole number from 0 to 100 in the contract. Another one may be on
+                // another scale.
                 if !value.is_null() && value.as_u64().is_none_or(|score| score > 100) {
                     self.add_reason("`overall_score` is not a number from 0 to 100");
                 }
             }
             _ if FACTS.contains(&name) => {
-                self.texts.extend(strings(value));
+                // The engine compares the ticket with its own; a fact of several words is a text.
+                let facts = strings(value);
+                // A sentence in the field `model` would otherwise be read by nobody.
+                self.texts.extend(facts.into_iter().filter(|fact| {
+                    !(is_token(fact)
+                        || matches!(name, "ticket" | "ticket_id") && find_stop(fact).is_none())
+                }));
                 if !is_plain(value) {
                     self.add_reason(format!("`{name}` cannot be read"));
                 }
@@ -178,7 +268,8 @@ impl AnswerForm {
                 other if is_empty(other) => {}
                 _ => self.add_reason(format!("`{name}` is not a text")),
             },
-            _ if is_empty(value) => {}
+            _ if is_empty(value) && EMPTY_LISTS.contains(&name) => {}
+            // A field that nobody reads could hold the refusal.
             _ => self.add_reason(format!(
                 "the answer has an unknown field: `{}`",
                 quote(name)
@@ -198,6 +289,7 @@ impl AnswerForm {
             }
             return;
         };
+        // A list beyond the limit is not read to its end, and the rest may have to be fixed.
         if items.len() > FINDINGS_MAX {
             self.add_reason(format!(
                 "`{name}` has {} items, but only {FINDINGS_MAX} are read",
@@ -215,9 +307,22 @@ impl AnswerForm {
     fn finding(&mut self, fields: &Map<String, Value>) {
         let mut texts = Vec::new();
         for (name, value) in fields {
+            // The keys of a finding are free, but they must be names: `"do not merge": true` is a
+            // sentence.
+            if !PLACES.contains(&name.as_str()) && !is_key(name) {
+                self.add_reason(format!("a finding has an unknown field: `{}`", quote(name)));
+            }
             match value {
-                Value::Null | Value::Number(_) => {}
+                Value::Null => {}
+                Value::Number(_) if NUMBERS.contains(&name.as_str()) => {}
                 Value::String(text) if PLACES.contains(&name.as_str()) => {
+                    // A refusal could stand in any of them.
+                    self.item_texts.push(text.clone());
+                    // Searched even in the fields for places, because an agent may write anything
+                    // into them.
+                    if blocks_the_merge(text) {
+                        self.stops("a finding", "says that it must be fixed first", text);
+                    }
                     if name == "severity" && severity(text).is_none() {
                         self.add_reason(format!(
                             "a finding has an unknown severity: {:?}",
@@ -227,6 +332,7 @@ impl AnswerForm {
                 }
                 Value::String(text) => {
                     texts.push(text.as_str());
+                    // A suggestion is an order by nature, so it is not searched for refusals.
                     if !SUGGESTIONS.contains(&name.as_str()) {
                         self.item_texts.push(text.clone());
                     }
@@ -235,13 +341,16 @@ impl AnswerForm {
                     }
                 }
                 other if is_empty(other) => {}
-                Value::Bool(_) | Value::Array(_) | Value::Object(_) => self.add_reason(format!(
-                    "a finding has a part that cannot be read: `{}`",
-                    quote(name)
-                )),
+                // `true` or a list in a text field has a meaning that this reader does not know.
+                Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => self
+                    .add_reason(format!(
+                        "a finding has a part that cannot be read: `{}`",
+                        quote(name)
+                    )),
             }
         }
         let text_of = |name: &str| fields.get(name).and_then(Value::as_str);
+        // A finding without a title is known by its first text.
         let title = text_of("title").or_else(|| texts.first().copied());
         let title = title.map(|text| shorten(&one_line(&clean(text)), TITLE_CHARS_MAX));
         let Some(title) = title.filter(|title| !title.trim().is_empty()) else {
@@ -264,6 +373,7 @@ impl AnswerForm {
             problem: part("problem"),
             impact: part("impact"),
             fix: part("fix"),
+            // The path cannot leave the repository.
             file: text_of("file").and_then(crate::clean::confine),
             line: line.and_then(|line| u32::try_from(line).ok()),
             ..Finding::new(&title, Rating::of(text_of("severity"), true))
@@ -272,6 +382,7 @@ impl AnswerForm {
 
     /// Checks a blocking issue. One readable issue is a refusal; an unreadable one must not count
     /// as none.
+    /// The general reader turns a readable issue into a refusal.
     fn blocking(&mut self, fields: &Map<String, Value>) {
         let message = fields.get("message").and_then(Value::as_str);
         if message.is_none_or(|text| text.trim().is_empty()) {
@@ -280,16 +391,21 @@ impl AnswerForm {
     }
 
     fn criterion(&mut self, fields: &Map<String, Value>) {
+        // A missing `met` must not count as met.
         if !fields.get("met").is_some_and(Value::is_boolean) {
             self.add_reason("a criterion does not say whether it is `met`");
         }
         for (name, value) in fields {
             match (name.as_str(), value) {
-                // The text of the criterion comes from the ticket, not from the reviewer.
                 ("met", _)
-                | (_, Value::Null | Value::Number(_))
-                | ("criterion" | "id" | "name", Value::String(_)) => {}
-                (_, Value::String(text)) => self.texts.push(text.clone()),
+                | ("criterion" | "id" | "name" | "evidence" | "comment", Value::Null)
+                | ("criterion" | "id", Value::Number(_)) => {}
+                ("criterion" | "id" | "name", Value::String(text)) => {
+                    self.criterion_names.push(text.clone());
+                }
+                ("evidence" | "comment" | "notes" | "note", Value::String(text)) => {
+                    self.texts.push(text.clone());
+                }
                 _ => self.add_reason(format!(
                     "a criterion has a part that cannot be read: `{}`",
                     quote(name)
@@ -302,27 +418,57 @@ impl AnswerForm {
         let is_score = |score: &Value| {
             score.is_null() || score.as_f64().is_some_and(|n| (0.0..=100.0).contains(&n))
         };
-        let is_valid = |value: &Value| match value {
-            Value::Object(fields) => fields.iter().all(|(name, value)| match name.as_str() {
-                "score" => is_score(value),
-                "weight" => value.is_string() || value.is_null(),
-                _ => is_empty(value) || value.is_string(),
-            }),
-            other => is_score(other),
+        // A list or a text in place of the scores is no score.
+        let Value::Object(scores) = value else {
+            if !is_empty(value) {
+                self.add_reason("`dimension_scores` cannot be read");
+            }
+            return;
         };
-        if let Value::Object(scores) = value {
-            let inner = scores.values().filter_map(Value::as_object).flatten();
-            let texts = inner
-                .filter(|(name, _)| name.as_str() != "weight")
-                .filter_map(|(_, value)| value.as_str());
-            self.texts.extend(texts.map(str::to_owned));
-        }
-        match value {
-            Value::Object(scores) if scores.values().all(is_valid) => {}
-            other if is_empty(other) => {}
-            _ => self.add_reason("`dimension_scores` cannot be read"),
+        for (dimension, value) in scores {
+            let parts = match value {
+                Value::Object(parts) if is_key(dimension) => parts,
+                other if is_key(dimension) && is_score(other) => continue,
+                _ => {
+                    self.add_reason("`dimension_scores` cannot be read");
+                    continue;
+                }
+            };
+            for (name, value) in parts {
+                match (name.as_str(), value) {
+                    ("score", value) if is_score(value) => {}
+                    (_, Value::Null) if is_key(name) => {}
+                    // A weight is one of these words. Free text here would be a place for a
+                    // reservation.
+                    ("weight", Value::String(word)) if WEIGHTS.contains(&word.as_str()) => {}
+                    (name, Value::String(text)) if name != "weight" && is_key(name) => {
+                        self.texts.push(text.clone());
+                    }
+                    _ => self.add_reason("`dimension_scores` cannot be read"),
+                }
+            }
         }
     }
+}
+
+/// Returns whether a key is a name and not a sentence: nobody else reads the keys.
+fn is_key(name: &str) -> bool {
+    vouch::is_name(name)
+}
+
+/// Returns whether a fact about the run is one token, such as the name of a model.
+fn is_token(text: &str) -> bool {
+    text.len() <= FACT_BYTES_MAX && vouch::is_name(text)
+}
+
+/// Folds a text to its lower-case words.
+fn folded(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -349,10 +495,13 @@ fn strings(value: &Value) -> Vec<String> {
 }
 
 /// Returns the severity at the start of a text: `CRITICAL: …`, `BLOCKER …`.
+/// Only a marked word counts. "Critical" in the middle of a sentence may be about something else.
 fn leading_severity(text: &str) -> Option<Severity> {
     let first = text.split_whitespace().next()?;
     let word = first.trim_matches(|c: char| !c.is_alphanumeric());
     let marked = first.ends_with([':', ']', ')'])
+        // Upper case counts from four letters on: `LOW` and `BUG` are too short to tell a label
+        // from a shout.
         || (word.len() > 3 && word.chars().all(|c| c.is_ascii_uppercase()));
     marked.then(|| severity(word)).flatten()
 }
@@ -369,6 +518,7 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// JSON without duplicate keys. An ordinary parser would keep the last of two verdicts.
+/// Two readers may take different ones of two equal keys, and then approve different answers.
 struct UniqueKeyJson(Value);
 
 impl<'de> Deserialize<'de> for UniqueKeyJson {

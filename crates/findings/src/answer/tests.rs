@@ -15,7 +15,7 @@ fn form() -> Value {
 }
 
 fn claim(text: &str) -> ReviewClaim {
-    read_answer(text, COMMIT).review.claim
+    read_answer(text, COMMIT, &[]).review.claim
 }
 
 fn with(name: &str, value: Value) -> String {
@@ -35,13 +35,21 @@ fn the_form_approves_bare_or_in_one_fence() {
         with("usage", json!({"usd": 0.1, "tokens_in": 10, "model": "m"})),
         with("notes", json!("")),
         with("summary", json!("Reads well; the edge cases are tested.")),
+        with(
+            "criteria",
+            json!([{"criterion": 1, "met": true, "evidence": "tests/test_x.py::test_y"}]),
+        ),
+        with(
+            "criteria",
+            json!([{"criterion": "AC-2", "met": true, "evidence": "src/a.rs:12"}]),
+        ),
         with("errors", json!([])),
     ] {
-        let read = read_answer(&text, COMMIT);
+        let read = read_answer(&text, COMMIT, &[]);
         assert_eq!(read.review.claim, ReviewClaim::Approved, "{text}\n{read:?}");
         assert_eq!(read.unclear, None);
     }
-    let review = read_answer(&form().to_string(), COMMIT).review;
+    let review = read_answer(&form().to_string(), COMMIT, &[]).review;
     assert_eq!(review.findings.len(), 1, "{review:?}");
 }
 
@@ -116,6 +124,69 @@ fn what_misses_the_form_is_unknown_and_says_why() {
             "unknown field: `error`",
         ),
         (with("incomplete", json!(true)), "unknown field"),
+        (with("do_not_merge", json!("")), "unknown field"),
+        (with("the login is broken", Value::Null), "unknown field"),
+        (with("notes", json!(["The login is broken."])), "not a text"),
+        (with("notes", json!(7)), "not a text"),
+        (
+            with("findings", json!([{"title": 7, "severity": "low"}])),
+            "cannot be read",
+        ),
+        (
+            with("findings", json!([{"title": "x", "must_fix": 1}])),
+            "cannot be read",
+        ),
+        (
+            with(
+                "findings",
+                json!([{"title": "x", "this must be fixed": ""}]),
+            ),
+            "unknown field",
+        ),
+        (
+            with(
+                "dimension_scores",
+                json!({"the login is broken": {"score": 9}}),
+            ),
+            "dimension_scores",
+        ),
+        (
+            with(
+                "dimension_scores",
+                json!({"security": {"score": 9, "weight": "blocks the merge"}}),
+            ),
+            "dimension_scores",
+        ),
+        (
+            with(
+                "dimension_scores",
+                json!({"security": {"score": 9, "comment": "The key leaks out."}}),
+            ),
+            "or leave it out",
+        ),
+        (
+            with(
+                "criteria",
+                json!([{"criterion": "The key ends up in the log.", "met": true}]),
+            ),
+            "or leave it out",
+        ),
+        (
+            with(
+                "criteria",
+                json!([{"criterion": "1", "met": true, "remark": "The key leaks out."}]),
+            ),
+            "cannot be read",
+        ),
+        (
+            with("model", json!("the key ends up in the log")),
+            "or leave it out",
+        ),
+        (
+            with("usage", json!({"model": "the key ends up in the log"})),
+            "or leave it out",
+        ),
+        (with("approved", json!("not yet")), "approved"),
         (with("truncated", json!(1)), "unknown field"),
         (with("review", form()), "unknown field"),
         (with("notes", json!({"a": "b"})), "not a text"),
@@ -161,7 +232,7 @@ fn what_misses_the_form_is_unknown_and_says_why() {
     ));
     let count = rows.len();
     for (text, reason) in rows {
-        let read = read_answer(&text, COMMIT);
+        let read = read_answer(&text, COMMIT, &[]);
         assert_eq!(read.review.claim, ReviewClaim::Unknown, "{text}\n{read:?}");
         let why = read.unclear.unwrap_or_default();
         assert!(why.contains(reason), "{text}\nsays {why:?}, not {reason:?}");
@@ -181,7 +252,7 @@ fn a_refusal_is_heard_in_any_form() {
         with("summary", json!("Verdict: request changes")),
         with("feedback", json!("I cannot approve this.")),
     ] {
-        let read = read_answer(&text, COMMIT);
+        let read = read_answer(&text, COMMIT, &[]);
         assert_eq!(
             read.review.claim,
             ReviewClaim::ChangesRequested,
@@ -197,7 +268,7 @@ fn findings_in_the_notes_of_an_approval_are_kept() {
         "notes",
         json!("## Critical\n\n- src/a.rs:12: the password is logged in plain text\n"),
     );
-    let read = read_answer(&text, COMMIT).review;
+    let read = read_answer(&text, COMMIT, &[]).review;
     let grave = |finding: &&Finding| finding.rating.severity == Severity::Critical;
     assert!(read.findings.iter().any(|one| grave(&one)), "{read:?}");
 }
@@ -217,20 +288,85 @@ fn a_reviewer_that_echoes_its_brief_approves_nothing() {
 
 #[test]
 fn what_is_said_beside_an_approval_can_refuse_and_never_approve() {
-    let approved = read_answer(&form().to_string(), COMMIT);
-    let refused = apply_refusal_beside(approved.clone(), "Verdict: request changes");
+    let approved = read_answer(&form().to_string(), COMMIT, &[]);
+    let refused = apply_text_beside(approved.clone(), "Verdict: request changes");
     assert_eq!(refused.review.claim, ReviewClaim::ChangesRequested);
-    assert_eq!(apply_refusal_beside(approved.clone(), "Done."), approved);
-    let unknown = read_answer("Fine.", COMMIT);
-    let still = apply_refusal_beside(unknown, &form().to_string());
+    for report in [
+        "Done.",
+        "I read the diff, then I ran the tests and wrote the result file.",
+        "I looked at src/a.rs first. The function parses a header. The answer is in the file.",
+        &form().to_string(),
+    ] {
+        assert_eq!(
+            apply_text_beside(approved.clone(), report),
+            approved,
+            "{report}"
+        );
+    }
+    for doubt in [
+        "I did not read a.py.",
+        "Approve only if the key is rotated.",
+        "I ran the tests. The login is broken.",
+        "Just kidding.",
+        "Please revert line 3 before merging.",
+    ] {
+        let read = apply_text_beside(approved.clone(), doubt);
+        assert_ne!(read.review.claim, ReviewClaim::Approved, "{doubt}");
+        assert!(!read.confirmable);
+    }
+    let grave = "## Critical\n\n- src/a.rs:12: the password is logged in plain text\n";
+    let read = apply_text_beside(approved.clone(), grave).review;
+    let is_grave = |finding: &Finding| finding.rating.severity == Severity::Critical;
+    assert!(
+        read.claim == ReviewClaim::ChangesRequested || read.findings.iter().any(is_grave),
+        "{read:?}"
+    );
+    let unknown = read_answer("Fine.", COMMIT, &[]);
+    let still = apply_text_beside(unknown, &form().to_string());
     assert_eq!(still.review.claim, ReviewClaim::Unknown);
+}
+
+#[test]
+fn the_words_of_the_ticket_name_a_criterion() {
+    let criteria = ["Names without letters are rejected".to_owned()];
+    let text = with(
+        "criteria",
+        json!([{"criterion": "1. Names without letters are rejected.", "met": true, "evidence": "tests/a.rs"}]),
+    );
+    let claim = |criteria: &[String]| read_answer(&text, COMMIT, criteria).review.claim;
+    assert_eq!(claim(&criteria), ReviewClaim::Approved);
+    assert_eq!(claim(&[]), ReviewClaim::Unknown);
+}
+
+#[test]
+fn the_same_call_again_confirms_only_what_is_not_understood() {
+    let call = |feedback: &str| {
+        let fields = json!({"approved": true, "feedback": feedback});
+        let fields = fields.as_object().unwrap().clone();
+        let first = read_tool_call(&fields, COMMIT, &[]);
+        let again = read_confirmed_tool_call(&fields, COMMIT, &[]);
+        (first, again.review.claim)
+    };
+    let (first, again) = call("The migration drops old rows.");
+    assert_eq!(first.review.claim, ReviewClaim::Unknown);
+    assert!(first.confirmable);
+    let why = first.unclear.unwrap();
+    assert!(why.contains("The migration drops old rows."), "{why}");
+    assert_eq!(again, ReviewClaim::Approved);
+    for doubt in ["LGTM if the tests pass.", "I did not read a.py."] {
+        let (first, again) = call(doubt);
+        assert!(!first.confirmable, "{doubt}");
+        assert_ne!(again, ReviewClaim::Approved, "{doubt}");
+    }
+    let (_, again) = call("I cannot approve this.");
+    assert_eq!(again, ReviewClaim::ChangesRequested);
 }
 
 #[test]
 fn a_tool_call_is_the_form_and_its_text_can_overrule_it() {
     let call = |value: Value| {
         let fields = value.as_object().unwrap().clone();
-        read_tool_call(&fields, COMMIT)
+        read_tool_call(&fields, COMMIT, &[])
     };
     for yes in [
         json!({"approved": true}),

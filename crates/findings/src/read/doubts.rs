@@ -70,6 +70,8 @@ fn of_tags(text: &str) -> Option<&'static str> {
             "font-size",
             "template",
             "noscript",
+            "style=",
+            "title=",
         ]
         .iter()
         .any(|sign| tag.contains(sign));

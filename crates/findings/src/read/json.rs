@@ -4,6 +4,10 @@
 //! a severity is a finding; keys above it give it a severity or a file; verdict fields count only
 //! on the path down to the findings, never inside one. A refusal counts on any such path; an
 //! approval only in the outermost object or under a key that names the review or its answer.
+//!
+//! Formats of other tools change without notice, and a reader for each would be wrong in a month.
+//! The price is caution with approvals: the outermost object decides, and every unknown field is a
+//! doubt.
 
 mod audit;
 mod fields;
@@ -19,6 +23,7 @@ use super::keys::{self, fold};
 use super::verdict;
 use fields::{take_blocking, take_earlier, take_fields};
 
+// Deeper values are no review. The limit bounds the recursion.
 const DEPTH_MAX: usize = 16;
 
 /// Contents of a JSON review, before the findings are rated.
@@ -54,6 +59,7 @@ pub(super) struct JsonReview {
 }
 
 /// Maximum text outside of findings that is judged, in bytes. More makes an approval doubtful.
+/// Each text is split into blocks and compared with lists of phrases.
 const TEXTS_BYTES_MAX: usize = 256 * 1024;
 
 impl JsonReview {
@@ -67,6 +73,8 @@ impl JsonReview {
     }
 
     /// Returns whether JSON inside prose is the review and not an example in it.
+    /// Prose quotes JSON as an example. A verdict alone, such as `{"approved": true}`, is not
+    /// enough unless a key says that it is one.
     pub fn is_embedded_review(&self) -> bool {
         let stated = !self.claims.is_empty()
             && (self.has_list || self.notes.is_some() || self.overall.is_some() || self.explicit);
@@ -79,6 +87,7 @@ impl JsonReview {
     }
 
     /// Adds a reason why an approval does not count; only the first reason is kept.
+    /// The first reason is the one that a reader sees first in the text.
     pub fn add_doubt(&mut self, why: Option<&'static str>) {
         self.doubt = self.doubt.or(why);
     }
@@ -111,6 +120,8 @@ impl JsonReview {
             self.add_doubt(Some("the report has more text than is judged"));
             return;
         }
+        // Short texts must be understood word by word, as in prose; a long report is searched for
+        // known phrases.
         let short = texts
             .iter()
             .map(|text| verdict::word_count(text))
@@ -138,6 +149,7 @@ impl JsonReview {
     }
 
     /// Returns the claim of the machine fields. Fields that contradict each other never approve.
+    /// A refusal wins over any number of approvals.
     pub fn claim(&self) -> (ReviewClaim, Option<String>) {
         let refusal = self
             .claims
@@ -186,6 +198,10 @@ pub(super) fn extract_review(value: &Value) -> JsonReview {
         .claims
         .iter()
         .any(|(claim, _)| *claim == ReviewClaim::Approved);
+    if review.earlier.iter().any(|earlier| !earlier.fixed) {
+        review.add_doubt(Some("a finding of an earlier round is not called fixed"));
+    }
+    // The audit is only needed for an approval, and it walks the whole value again.
     if approves && !audit::is_harmless(value, review.drafts.len()) {
         review.add_doubt(Some(
             "a field of the report is unknown or contradicts the approval",
@@ -196,6 +212,7 @@ pub(super) fn extract_review(value: &Value) -> JsonReview {
 
 fn walk(value: &Value, context: &JsonContext, review: &mut JsonReview) {
     if context.depth > DEPTH_MAX || review.drafts.len() >= crate::clean::FINDINGS_MAX {
+        // A value that was not looked at makes the reading incomplete, and then nothing approves.
         review.unread |= matches!(value, Value::Array(_) | Value::Object(_))
             || (context.listed && value.is_string());
         return;
@@ -203,6 +220,7 @@ fn walk(value: &Value, context: &JsonContext, review: &mut JsonReview) {
     match value {
         Value::Array(items) => {
             let inner = JsonContext {
+                // A list of several reviews has several voices. None of them is the verdict.
                 own: context.own && items.len() == 1,
                 ..deeper(context)
             };
@@ -211,6 +229,7 @@ fn walk(value: &Value, context: &JsonContext, review: &mut JsonReview) {
             }
         }
         Value::Object(object) => walk_object(object, context, review),
+        // Three letters or less are a mark and no finding.
         Value::String(text) if context.listed && text.trim().len() > 3 => {
             review.drafts.push(item::draft_from_text(
                 text,
@@ -228,6 +247,8 @@ fn walk(value: &Value, context: &JsonContext, review: &mut JsonReview) {
 fn take_text(text: &str, review: &mut JsonReview) {
     let trimmed = text.trim();
     let word = trimmed
+        // One word may still be a verdict ("rejected"), so words are kept and only codes and
+        // addresses are dropped.
         .trim_end_matches(['.', '!', '?', ',', ';', ':'])
         .chars()
         .all(|c| c.is_alphabetic() || matches!(c, '_' | '-'));
@@ -244,16 +265,22 @@ fn deeper(context: &JsonContext) -> JsonContext {
 }
 
 fn walk_object(object: &Map<String, Value>, context: &JsonContext, review: &mut JsonReview) {
+    // A comment of a person is a review of its own and is read as prose.
     if let Some(body) = comment_body(object) {
         review.comments.push(body);
         return;
     }
+    // `severity: none` in a list of checks says that nothing was found.
     if context.listed && item::is_rated_as_nothing(object) {
         return;
     }
+    // Before the fields: inside a finding `status` or `result` is about the finding and not about
+    // the change.
     if let Some(mut draft) = item::draft_from_object(object, context.listed) {
         draft.severity = draft.severity.or_else(|| context.severity.clone());
         draft.file = draft.file.or_else(|| context.file.clone());
+        review
+            .add_doubt(marks_itself_blocking(object).then_some("a finding is marked as blocking"));
         review.drafts.push(draft);
         return;
     }
@@ -266,6 +293,7 @@ fn walk_object(object: &Map<String, Value>, context: &JsonContext, review: &mut 
         }
         if is_earlier(&name) {
             take_earlier(value, &name, review);
+            // The disposition of an earlier finding is no finding of this review.
             continue;
         }
         if let Value::String(text) = value {
@@ -277,9 +305,11 @@ fn walk_object(object: &Map<String, Value>, context: &JsonContext, review: &mut 
             }
             continue;
         }
+        // A flag such as `has_warnings: true` contradicts an approval without naming a finding.
         if fields::is_warning(&name) && !fields::is_void(value) {
             review.add_doubt(Some("a field of the report contradicts the approval"));
         }
+        // Findings exist, but this text does not have them.
         if is_findings(&name) && value.as_u64().is_some_and(|count| count > 0) {
             review.add_doubt(Some("the findings are counted but not listed"));
         }
@@ -304,6 +334,23 @@ fn walk_object(object: &Map<String, Value>, context: &JsonContext, review: &mut 
             review,
         );
     }
+}
+
+/// Returns whether a finding has a flag or a verdict that stops the merge, whatever its severity.
+fn marks_itself_blocking(object: &Map<String, Value>) -> bool {
+    object.iter().any(|(key, value)| {
+        let name = fold(key);
+        let flag = ["block", "isblock", "mustfix", "required", "mandatory"]
+            .iter()
+            .any(|stem| name.starts_with(stem));
+        let answer = matches!(name.as_str(), "verdict" | "decision");
+        let set = value.as_bool() == Some(true)
+            || value.as_u64().is_some_and(|number| number > 0)
+            || value
+                .as_str()
+                .is_some_and(|text| matches!(fold(text).as_str(), "yes" | "true" | "1"));
+        (flag && set) || (answer && value.as_str().is_some_and(verdict::refuses))
+    })
 }
 
 /// Returns whether the review's own answer may be under this key.

@@ -2,9 +2,14 @@
 //! trailing or missing commas, raw line ends and stray quotes in strings, a truncated end.
 //!
 //! It never goes back in the text, so it takes linear time, and its nesting depth is limited.
+//!
+//! Agents write JSON by hand, and a review must not be lost for a comma. What was repaired is
+//! reported, because an approval that needed a repair is worth less: a doubled key, a comment or a
+//! cut end makes it doubtful.
 
 use serde_json::{Map, Number, Value};
 
+// The parser calls itself once per level, and the text is untrusted.
 const DEPTH_MAX: u32 = 64;
 
 pub(super) struct LenientJson {
@@ -74,6 +79,7 @@ impl LenientParser<'_> {
             if rest.starts_with("//") {
                 self.skip_while(|c| c != '\n');
             } else if rest.starts_with("/*") {
+                // An open comment runs to the end of the text.
                 self.at += rest.find("*/").map_or(rest.len(), |end| end + 2);
             } else {
                 return;
@@ -87,6 +93,7 @@ impl LenientParser<'_> {
         }
         self.skip_blank();
         match self.peek() {
+            // The text ends where a value should begin.
             None => {
                 self.cut_off = true;
                 Some(Value::Null)
@@ -112,9 +119,11 @@ impl LenientParser<'_> {
                     self.next();
                     return Some(Value::Object(object));
                 }
+                // A semicolon is a comma that was mistyped.
                 Some(',' | ';') => {
                     self.next();
                 }
+                // A missing brace: the list around this object goes on.
                 Some(']') => return Some(Value::Object(object)),
                 Some(_) => {
                     let key = self.key()?;
@@ -164,6 +173,7 @@ impl LenientParser<'_> {
                 Some(',' | ';') => {
                     self.next();
                 }
+                // The same for a missing bracket. A colon means that this was an object.
                 Some('}' | ':') => return Some(Value::Array(items)),
                 Some(_) => items.push(self.value(depth + 1)?),
             }
@@ -180,6 +190,7 @@ impl LenientParser<'_> {
                     return out;
                 }
                 Some('\\') => self.escape(&mut out),
+                // A quote in the middle of a text is written without its backslash at times.
                 Some(c) if c == quote && self.ends_here() => return out,
                 Some(c) => out.push(c),
             }
@@ -190,6 +201,8 @@ impl LenientParser<'_> {
     fn ends_here(&self) -> bool {
         let rest = self.text[self.at..].trim_start();
         rest.is_empty()
+            // A quote before a comma is ambiguous. It is taken as the end, which is right for sound
+            // JSON.
             || rest.starts_with([',', ':', '}', ']', '/'])
             || self.text[self.at..]
                 .trim_start_matches([' ', '\t', '\r'])
@@ -201,6 +214,7 @@ impl LenientParser<'_> {
             Some('n') => out.push('\n'),
             Some('t') => out.push('\t'),
             Some('r') => out.push('\r'),
+            // Neither has a meaning in a text that is shown.
             Some('b' | 'f') => out.push(' '),
             Some('u') => out.push(self.unicode()),
             Some(c) => out.push(c),
@@ -220,12 +234,14 @@ impl LenientParser<'_> {
     }
 
     fn hex(&mut self) -> u32 {
+        // `get` refuses a cut inside a character.
         let digits = self.text.get(self.at..self.at + 4).unwrap_or_default();
         match u32::from_str_radix(digits, 16) {
             Ok(code) => {
                 self.at += 4;
                 code
             }
+            // A broken escape costs one replacement character and not the whole answer.
             Err(_) => 0xfffd,
         }
     }
@@ -233,6 +249,7 @@ impl LenientParser<'_> {
     fn bare(&mut self) -> Value {
         let start = self.at;
         self.skip_while(|c| !matches!(c, ',' | ':' | '}' | ']' | '{' | '[' | '\n' | '"' | '\''));
+        // At least one character is taken, so that the loop ends.
         if self.at == start {
             self.next();
         }
@@ -240,6 +257,7 @@ impl LenientParser<'_> {
         match word {
             "true" | "True" | "TRUE" => Value::Bool(true),
             "false" | "False" | "FALSE" => Value::Bool(false),
+            // Words of Python, JavaScript and Ruby for the same thing.
             "null" | "None" | "undefined" | "nil" | "NaN" => Value::Null,
             word => number(word).map_or_else(|| Value::String(word.to_owned()), Value::Number),
         }

@@ -1,5 +1,8 @@
 //! Reads JSON of tools with their own layout: `ESLint`, clippy, rdjson, code quality reports. The
 //! JSON of other linters has ordinary keys and is read like any list of findings.
+//!
+//! A wrong reader is worse than none: a report that is taken for another tool's could look clean.
+//! So each layout is recognised by keys that only that tool has.
 
 use serde_json::Value;
 
@@ -22,11 +25,13 @@ pub(super) fn drafts(value: &Value) -> Option<Vec<FindingDraft>> {
         Value::Object(_) => std::slice::from_ref(value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
     };
+    // Some tools write a summary before the first result.
     let first = items.iter().find(|item| item.is_object())?;
     if first.get("messages").is_some_and(Value::is_array) && first.get("filePath").is_some() {
         return Some(items.iter().flat_map(eslint).collect());
     }
     if first.get("reason").is_some()
+        // Both reasons are cargo's own, and a build without warnings has only the second.
         && items
             .iter()
             .any(|item| item["reason"] == "compiler-message" || item["reason"] == "build-finished")
@@ -41,6 +46,7 @@ pub(super) fn drafts(value: &Value) -> Option<Vec<FindingDraft>> {
     if first.get("spans").is_some_and(Value::is_array) && first.get("level").is_some() {
         return Some(items.iter().filter_map(clippy).collect());
     }
+    // All of them need a place: a single other object means that this is something else.
     if items.iter().any(is_rdjson) && items.iter().all(|item| item["location"].is_object()) {
         let none = Value::Null;
         return Some(items.iter().filter_map(|one| rdjson(one, &none)).collect());
@@ -66,6 +72,7 @@ fn eslint(file: &Value) -> Vec<FindingDraft> {
     let path = file["filePath"].as_str().map(str::to_owned);
     list(&file["messages"])
         .filter_map(|message| {
+            // Fatal means that the file could not be parsed, so nothing in it was checked.
             let error = message["severity"] == 2 || message["fatal"] == true;
             Some(FindingDraft {
                 title: message["message"].as_str()?.to_owned(),
@@ -77,6 +84,7 @@ fn eslint(file: &Value) -> Vec<FindingDraft> {
                 fix: message["suggestions"][0]["desc"]
                     .as_str()
                     .map(str::to_owned),
+                // A suppressed message is kept for the record and asks for nothing.
                 idle: message["suppressions"]
                     .as_array()
                     .is_some_and(|list| !list.is_empty()),
@@ -90,6 +98,7 @@ fn eslint(file: &Value) -> Vec<FindingDraft> {
 /// build, which have no span.
 fn clippy(message: &Value) -> Option<FindingDraft> {
     let spans: Vec<&Value> = list(&message["spans"]).collect();
+    // The primary span is where the compiler points; the others explain.
     let span = spans
         .iter()
         .find(|span| span["is_primary"] == true)
@@ -134,6 +143,7 @@ fn rdjson(diagnostic: &Value, document: &Value) -> Option<FindingDraft> {
         .find_map(|level| level["source"]["name"].as_str())
         .filter(|name| !name.is_empty() && *name != OWN_NAME);
     // Our own diagnostics have the finer word.
+    // rdjson has three levels and we have more. Our own word survives the round trip.
     let own = diagnostic["original_output"]
         .as_str()
         .and_then(|text| text.strip_prefix(OWN_SEVERITY))
@@ -165,6 +175,7 @@ fn rdjson_severity(value: &Value) -> Option<(Option<String>, Option<Severity>)> 
     match value {
         Value::Number(number) => {
             let degree = match number.as_u64()? {
+                // 0 is unspecified in its enum.
                 0 => return None,
                 1 => Some(Severity::High),
                 2 => Some(Severity::Medium),
@@ -203,6 +214,7 @@ fn code_quality(issue: &Value) -> Option<FindingDraft> {
         _ => format!("{description}\n\n{body}"),
     };
     let word = |name: &str| issue[name].as_str().map(str::to_owned);
+    // The format requires a line, so we write 1 and note that there was none.
     // Our own report records that there was no line, which the format itself cannot.
     let own = &issue[OWN_SEVERITY_KEY];
     let line = place

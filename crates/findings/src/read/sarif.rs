@@ -1,4 +1,7 @@
 //! Reads SARIF 2.1.0.
+//!
+//! Results that are suppressed, passed or absent are kept as findings that ask for nothing, so that
+//! a converted report is complete.
 
 use serde_json::Value;
 
@@ -9,6 +12,7 @@ use super::keys;
 
 pub(super) fn is_sarif(value: &Value) -> bool {
     value.get("runs").is_some_and(Value::is_array)
+        // `runs` alone is a common key of other formats.
         && (value.get("version").is_some() || value.get("$schema").is_some())
 }
 
@@ -64,6 +68,7 @@ fn draft(result: &Value, run: &Value) -> Option<FindingDraft> {
 
 /// Reads the rank of our own results as their confidence; other tools rank by importance.
 fn own_confidence(result: &Value) -> Option<u8> {
+    // Our own fingerprint proves that the rank was written as a confidence.
     result["partialFingerprints"].get("countersign/v1")?;
     let rank = result["rank"].as_f64()?;
     confidence::of_text(&format!("{rank}%"))
@@ -78,6 +83,7 @@ fn rule<'a>(result: &Value, run: &'a Value) -> Option<&'a Value> {
     let id = result["ruleId"].as_str();
     let by_index = index
         .and_then(|index| rules.get(index))
+        // An index of another rule list would give a wrong rule, so the id has to agree.
         .filter(|rule| id.is_none() || rule["id"].as_str() == id);
     by_index.or_else(|| {
         rules
@@ -92,6 +98,7 @@ fn decoded(uri: &str) -> String {
     let mut bytes = Vec::with_capacity(uri.len());
     let mut rest = uri.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
+        // A percent sign that begins no escape stays, because not every tool encodes.
         let hex = (byte == b'%')
             .then(|| after.get(..2))
             .flatten()
@@ -122,6 +129,7 @@ fn message(result: &Value, rule: Option<&Value>) -> Option<String> {
         .as_array()
         .into_iter()
         .flatten()
+        // The arguments are few in every rule; the limit bounds the replacements.
         .take(16)
         .enumerate()
     {

@@ -2,6 +2,9 @@
 //!
 //! It knows `path:line:col: level: message`, GitHub workflow commands, rustc's arrows, XML reports
 //! and blocks of `File:`, `Line:`, `Type:`.
+//!
+//! Prose with a few quoted lines of a compiler is a review and no tool output. So at least half of
+//! the sampled lines must have the shape of a record.
 
 use std::sync::LazyLock;
 
@@ -54,6 +57,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
+    // A minified file in a log has lines of megabytes, on which patterns are slow.
     if lines
         .iter()
         .take(SAMPLE_LINES)
@@ -76,6 +80,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
         );
     }
     let arrows = arrows(&lines);
+    // rustc writes up to a dozen lines per message.
     if arrows.len() * 12 >= lines.len() && !arrows.is_empty() && !input.contains("\n#") {
         return Some(arrows);
     }
@@ -95,6 +100,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Reads `a.c:3:5: warning: message [rule]`.
 fn gcc(line: &str) -> Option<FindingDraft> {
+    // A cheap test before the pattern: most lines of a log have no number.
     if !line.contains([':', '(']) || !line.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -105,6 +111,8 @@ fn gcc(line: &str) -> Option<FindingDraft> {
         .file
         .is_some()
         && !file.contains(' ');
+    // A path with a blank is prose most of the time, and these marks begin a list, a table or a
+    // heading.
     if !is_file || file.starts_with(['-', '*', '|', '#', '`']) {
         return None;
     }
@@ -115,6 +123,7 @@ fn gcc(line: &str) -> Option<FindingDraft> {
         .or_else(|| text(&parts, "code"))
         .or_else(|| tail.as_ref().and_then(|tail| text(tail, "rule")));
     let title = tail
+        // A rule in brackets at the end is no part of the message.
         .and_then(|tail| {
             tail.get(0)
                 .map(|matched| message[..matched.start()].to_owned())
@@ -138,6 +147,7 @@ fn command(line: &str) -> Option<FindingDraft> {
     let line = line.trim_start();
     let (head, message) = match line.strip_prefix("::") {
         Some(rest) => rest.split_once("::")?,
+        // Azure Pipelines writes the same commands with other brackets.
         None => line.strip_prefix("##[")?.split_once(']')?,
     };
     let (level, keys) = head.split_once(' ').unwrap_or((head, ""));
@@ -167,6 +177,7 @@ fn command(line: &str) -> Option<FindingDraft> {
 
 /// Undoes the runner's escapes of characters that would end a command or a property.
 fn unescaped(text: &str) -> String {
+    // `%25` is replaced last. Else `%250A` would become a line end.
     text.replace("%0D", "")
         .replace("%0A", "\n")
         .replace("%3A", ":")

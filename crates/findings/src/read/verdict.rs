@@ -4,6 +4,9 @@
 //! heading, a table, a sentence. An approval counts only if it is a whole value from a closed list
 //! (`approval`), is in the reviewer's own words, and nothing in the document contradicts it
 //! (`cues`). Anything else is no claim.
+//!
+//! The difference is deliberate. Texts of other systems are read here, and a person relies on the
+//! word `approved`. A refusal that was none costs a look; an approval that was none lands a change.
 
 mod approval;
 mod approval_lists;
@@ -13,6 +16,8 @@ mod cues;
 mod harmless;
 mod harmless_lists;
 mod phrases;
+mod rows;
+mod signs;
 mod stop_lists;
 mod stops;
 mod surroundings;
@@ -57,11 +62,6 @@ pub(super) fn refuses(text: &str) -> bool {
     words::value_claim(text, true) == Some(ReviewClaim::ChangesRequested)
 }
 
-/// Returns whether an explanation supports the change without a reservation.
-pub(super) fn vouches(text: &str) -> bool {
-    cues::vouches(text)
-}
-
 /// Returns whether words near an approval contradict it.
 pub(super) fn objects(text: &str) -> bool {
     cues::objects(text)
@@ -77,6 +77,11 @@ pub(super) fn is_harmless(text: &str) -> bool {
     harmless::is_harmless(text)
 }
 
+/// Returns whether a text has a sign or a vote that is not known to be harmless.
+pub(super) fn has_doubtful_sign(text: &str) -> bool {
+    signs::has_doubtful(text) || signs::has_vote(text)
+}
+
 /// Like [`is_harmless`], for parsed blocks. Their own approving words are harmless, too.
 pub(super) fn is_understood(blocks: &[Block]) -> bool {
     surroundings::are_understood(blocks)
@@ -89,10 +94,13 @@ pub(super) fn word_count(text: &str) -> usize {
 
 /// Maximum number of words of a short document. In a short one every sentence is checked, in a
 /// longer one only those near the verdict or about approval.
+/// An approval in a short text is most of it, so every sentence counts. In a long one the checks of
+/// single sentences would never all pass.
 pub(super) const SHORT_WORDS: usize = 180;
 
 /// Number of blocks at the start that are searched for a refusal. A verdict is at the start or the
 /// end, so the middle of a huge document is not searched. It never approves: see [`of_blocks`].
+/// A bound on work: blocks are compared with lists of phrases.
 const HEAD_BLOCKS: usize = 2_000;
 const TAIL_BLOCKS: usize = 10_000;
 
@@ -105,6 +113,8 @@ pub(super) fn is_label(label: &str) -> bool {
 /// later and the refusal has no label; then neither counts.
 pub(super) fn find_verdict(blocks: &[Block]) -> DocumentVerdict {
     let refusals = refusals(blocks);
+    // Approvals first: without one the strongest refusal decides, and no doubt has to be looked
+    // for.
     let scan = candidates::find_approvals(blocks);
     let Some(last) = scan.approvals.last() else {
         return DocumentVerdict {
@@ -112,7 +122,10 @@ pub(super) fn find_verdict(blocks: &[Block]) -> DocumentVerdict {
             doubt: None,
         };
     };
+    // The last approval counts. A reviewer changes its mind in the course of a text and not
+    // backwards.
     let later = refusals.iter().any(|(index, _)| *index >= last.index);
+    // A label says that this is the verdict, so its place does not matter.
     let labelled = refusals
         .iter()
         .any(|(_, refusal)| refusal.strength == Strength::Label);
@@ -122,6 +135,8 @@ pub(super) fn find_verdict(blocks: &[Block]) -> DocumentVerdict {
             doubt: None,
         };
     }
+    // Both are in the text, and the approval comes later. It may be a summary of what others said,
+    // so neither counts.
     let doubt = if refusals.is_empty() {
         scan.doubt.or_else(|| surroundings::doubt(blocks, last))
     } else {
@@ -140,6 +155,7 @@ pub(super) fn doubt_around(blocks: &[Block]) -> Option<&'static str> {
         .or_else(|| surroundings::doubt_in_prose(blocks))
 }
 
+// Of several refusals with equal strength the last one is quoted.
 fn strongest(refusals: Vec<(usize, StatedVerdict)>) -> Option<StatedVerdict> {
     let strongest = refusals.iter().map(|(_, verdict)| verdict.strength).max()?;
     refusals
@@ -153,6 +169,7 @@ fn strongest(refusals: Vec<(usize, StatedVerdict)>) -> Option<StatedVerdict> {
 fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
     let mut refusals = Vec::new();
     let (head, tail) = (HEAD_BLOCKS, blocks.len().saturating_sub(TAIL_BLOCKS));
+    // A mail client quotes the whole text. Then the quotation is the review.
     let quotes_all = blocks.iter().filter(|block| block.quoted).count() * 2 > blocks.len();
     let mut verdicts = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
@@ -163,11 +180,13 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
             BlockKind::Heading(_) => {
                 verdicts.extend(verdict_in_heading(&block.text, blocks.get(index + 1)));
             }
+            // An unticked box is an option that was not chosen.
             BlockKind::Item(marker) if *marker == (Marker::Box { ticked: false }) => {}
             BlockKind::Item(_) | BlockKind::Paragraph => {
                 verdicts_in_text(&block.text, blocks.get(index + 1), &mut verdicts);
             }
             BlockKind::Table(rows) => verdicts_in_table(rows, &mut verdicts),
+            // Code is not prose: an example of a refusal is no refusal.
             BlockKind::Code | BlockKind::Rule | BlockKind::Close(_) => {}
         }
         let refused = verdicts
@@ -175,6 +194,7 @@ fn refusals(blocks: &[Block]) -> Vec<(usize, StatedVerdict)> {
             .filter(|verdict| verdict.claim == ReviewClaim::ChangesRequested);
         refusals.extend(refused.map(|verdict| (index, verdict)));
     }
+    // Only without another refusal: it is the weakest form of one.
     if refusals.is_empty() {
         let opening = blocks.first().and_then(verdict_in_opening);
         refusals.extend(opening.map(|verdict| (0, verdict)));
@@ -191,6 +211,7 @@ fn verdict(claim: Option<ReviewClaim>, text: &str, strength: Strength) -> Option
 }
 
 /// Reads `## Verdict` with the answer below it, `## Verdict: …`, `# Review — reject`.
+/// The answer may stand on the line of the heading or below it, with or without a colon.
 fn verdict_in_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdict> {
     let below = next
         .filter(|block| matches!(block.kind, BlockKind::Item(_) | BlockKind::Paragraph))
@@ -212,6 +233,7 @@ fn verdict_in_heading(heading: &str, next: Option<&Block>) -> Option<StatedVerdi
             Strength::Label,
         );
     }
+    // The part after the last dash: titles of reviews end in their verdict.
     let tail = heading
         .rsplit(['—', '–', ':'])
         .next()
@@ -231,6 +253,7 @@ fn verdict_in_opening(first: &Block) -> Option<StatedVerdict> {
     }
     let line = first.text.lines().next()?;
     let (head, reason) = line.split_once(':').or_else(|| line.split_once(" — "))?;
+    // A reason has at least two words. One word may be a value.
     let says_why = reason
         .split_whitespace()
         .filter(|word| word.chars().any(char::is_alphabetic))
@@ -247,6 +270,7 @@ fn verdicts_in_table(rows: &[Vec<String>], verdicts: &mut Vec<StatedVerdict>) {
     let column = rows
         .first()
         .and_then(|head| head.iter().position(|cell| approval::is_label(cell)));
+    // A table of one row has no head.
     let Some(column) = column.filter(|_| rows.len() > 1) else {
         return;
     };
@@ -268,6 +292,7 @@ fn verdict_in_row(row: &[String]) -> Option<StatedVerdict> {
     )
 }
 
+// Lines before sentences: a labelled line is more certain.
 fn verdicts_in_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedVerdict>) {
     let before = verdicts.len();
     let mut lines = text.lines().peekable();
@@ -278,6 +303,7 @@ fn verdicts_in_text(text: &str, next: Option<&Block>, verdicts: &mut Vec<StatedV
             .or_else(|| next.map(|block| block.text.as_str()));
         verdicts.extend(verdict_in_line(line, below));
     }
+    // Sentences are read only if no line refuses. Each of them would give the same refusal again.
     if verdicts.len() == before
         || verdicts[before..]
             .iter()

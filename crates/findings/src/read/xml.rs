@@ -1,4 +1,7 @@
 //! Reads XML reports of Checkstyle and `JUnit`, in one pass over the text, without a tree.
+//!
+//! A general XML parser would bring entities that expand and files that are included. This one
+//! knows tags, attributes and the usual entities, and follows nothing.
 
 use std::borrow::Cow;
 
@@ -15,6 +18,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
         .iter()
         .filter_map(|root| input.find(root))
         .min()?;
+    // The root may stand behind a declaration or a few lines of a log.
     let report = &input[root..];
     if !is_preamble(&input[..root]) {
         return None;
@@ -35,6 +39,7 @@ pub(super) fn drafts(input: &str) -> Option<Vec<FindingDraft>> {
 /// the tool. Prose that quotes a report is longer, or fences it.
 fn is_preamble(text: &str) -> bool {
     let text = text.trim();
+    // Prose around a report is a review that quotes it.
     text.len() <= 400 && !text.contains("```") && !text.lines().any(|line| line.starts_with('#'))
 }
 
@@ -74,6 +79,7 @@ impl<'a> XmlEvents<'a> {
 
     fn close(&mut self, name: &'a str) -> XmlEvent<'a> {
         self.depth = self.depth.saturating_sub(1);
+        // Trailing text after the root is left unread, and is judged as a trailer.
         self.has_ended = self.depth == 0;
         XmlEvent::Close { name }
     }
@@ -99,6 +105,7 @@ impl<'a> Iterator for XmlEvents<'a> {
             if self.rest.starts_with("<!--") {
                 self.take_past(4, "-->")?;
             } else if self.rest.starts_with("<![CDATA[") {
+                // CDATA is taken as it is: entities in it are text.
                 return self
                     .take_past(9, "]]>")
                     .map(|text| XmlEvent::Text(Cow::Borrowed(text)));
@@ -109,6 +116,7 @@ impl<'a> Iterator for XmlEvents<'a> {
                 return Some(self.close(name));
             } else {
                 let end = end_of_tag(self.rest)?;
+                // The slash belongs to the tag's end and not to its last attribute.
                 let tag = self.rest[1..end].trim_end_matches('/');
                 let closes_itself = self.rest[..end].ends_with('/');
                 self.rest = &self.rest[end + 1..];
@@ -143,6 +151,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     loop {
         let (key, after) = rest.split_once('=')?;
         let after = after.trim_start();
+        // An attribute without quotes is no XML. The rest of the tag is then not read.
         let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         let (value, rest_of_tag) = after[1..].split_once(quote)?;
         if key.trim() == name {
@@ -173,6 +182,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
             out.push(c);
             rest = &rest[end + 1..];
         } else {
+            // A lone ampersand is common in hand-made reports.
             out.push('&');
             rest = &rest[1..];
         }
@@ -215,6 +225,7 @@ fn entity(name: &str) -> Option<char> {
 fn number(tag: &str, name: &str) -> Option<u32> {
     attribute(tag, name)
         .and_then(|line| line.trim().parse().ok())
+        // Line 0 means "no line" in several tools.
         .filter(|&line| line > 0)
 }
 
@@ -296,6 +307,7 @@ fn junit(events: &mut XmlEvents<'_>) -> Vec<FindingDraft> {
             }
             XmlEvent::Open {
                 name: "skipped", ..
+            // Text of a skipped case is read away, so that it is not taken for something else.
             } => in_failure = true,
             XmlEvent::Close {
                 name: "failure" | "error" | "skipped",
@@ -332,6 +344,7 @@ fn finding_of_case(case: JunitCase) -> Option<FindingDraft> {
     let message = message.filter(|message| !message.trim().is_empty());
     let first = message
         .as_deref()
+        // JUnit puts the message into the attribute, the body or both.
         .or_else(|| text.lines().find(|line| !line.trim().is_empty()))
         .unwrap_or_default()
         .trim();
@@ -361,6 +374,7 @@ fn finding_of_case(case: JunitCase) -> Option<FindingDraft> {
     Some(FindingDraft {
         file: case.file.or(class.file),
         line: case.line,
+        // A failed test without a rating is high: something does not work.
         degree: own_word.is_none().then_some(Severity::High),
         severity: own_word.or_else(|| Some("failure".to_owned())),
         ..draft

@@ -1,10 +1,13 @@
 //! Maps lines of the old commit to the new one, from the output of `git diff -U0 -M`.
+//!
+//! The map is stored with a submission, so it keeps ranges only and no text.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clean::confine;
+use crate::diff::{DiffPart, DiffReader, HunkRanges};
 use crate::finding::Finding;
 
 /// The changes between two commits, file by file. Empty means that nothing changed.
@@ -18,34 +21,7 @@ pub struct LineMap {
 struct FileHunks {
     /// `None` when the file was deleted.
     new_path: Option<String>,
-    hunks: Vec<LineHunk>,
-}
-
-/// A changed range of lines. Serialised as four numbers, because a change has many of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "[u32; 4]", into = "[u32; 4]")]
-struct LineHunk {
-    old_start: u32,
-    old_len: u32,
-    new_start: u32,
-    new_len: u32,
-}
-
-impl From<[u32; 4]> for LineHunk {
-    fn from([old_start, old_len, new_start, new_len]: [u32; 4]) -> Self {
-        Self {
-            old_start,
-            old_len,
-            new_start,
-            new_len,
-        }
-    }
-}
-
-impl From<LineHunk> for [u32; 4] {
-    fn from(hunk: LineHunk) -> Self {
-        [hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len]
-    }
+    hunks: Vec<HunkRanges>,
 }
 
 /// Location of an old line in the new commit.
@@ -61,15 +37,23 @@ pub struct MappedLine {
 
 impl LineMap {
     /// Parses a diff. It skips parts that it cannot read; those lines count as unmoved.
+    /// A diff that cannot be read must not move findings to wrong places, so what is unknown stays
+    /// where it was.
     pub fn parse(diff: &str) -> Self {
         let mut map = Self::default();
         let mut current = DiffHeader::default();
+        let mut reader = DiffReader::default();
         for line in diff.lines() {
-            if let Some(rest) = line.strip_prefix("diff --git ") {
-                map.close(std::mem::take(&mut current));
-                current.paths_of(rest);
-            } else if current.hunks.is_empty() || !line.starts_with(['+', '-', ' ', '\\']) {
-                current.take(line);
+            match reader.read(line) {
+                DiffPart::Heading(line) => match line.strip_prefix("diff --git ") {
+                    Some(rest) => {
+                        map.close(std::mem::take(&mut current));
+                        current.paths_of(rest);
+                    }
+                    None => current.take(line),
+                },
+                DiffPart::Hunk(hunk, _) => current.hunks.push(hunk),
+                DiffPart::Row { .. } | DiffPart::Marker => {}
             }
         }
         map.close(current);
@@ -78,6 +62,7 @@ impl LineMap {
 
     fn close(&mut self, header: DiffHeader) {
         if let Some(old) = header.old {
+            // Git writes a new path for a deleted file as well.
             let new_path = if header.deleted { None } else { header.new };
             self.files.insert(
                 old,
@@ -114,6 +99,7 @@ impl LineMap {
             .iter()
             .filter(|(path, _)| ends_with_path(path, file) || ends_with_path(file, path));
         let first = fits.next().map(|(_, change)| change);
+        // Two files fit, for example two `mod.rs`. A guess could move a finding to the wrong one.
         if fits.next().is_some() { None } else { first }
     }
 
@@ -125,6 +111,7 @@ impl LineMap {
             .values()
             .filter(|change| change.new_path.as_deref() == Some(file));
         changes.flat_map(|change| &change.hunks).any(|hunk| {
+            // A hunk without new lines wrote nothing, it only removed.
             hunk.new_len > 0 && hunk.new_start <= end && line < hunk.new_start + hunk.new_len
         })
     }
@@ -136,8 +123,10 @@ impl LineMap {
         let end = finding
             .end_line
             .and_then(|end| self.map(file, Some(end)).line);
+        // An end before the start would be an empty range, so it is dropped.
         finding.end_line = end.filter(|end| start.line.is_some_and(|line| *end >= line));
         finding.line = start.line;
+        // A deleted file keeps its old name in the finding: it has to be shown somewhere.
         if let Some(file) = start.file {
             finding.file = Some(file);
         }
@@ -191,7 +180,7 @@ pub(super) fn ends_with_path(path: &str, tail: &str) -> bool {
             .is_some_and(|front| front.ends_with('/'))
 }
 
-fn map_line(hunks: &[LineHunk], line: u32) -> (Option<u32>, bool) {
+fn map_line(hunks: &[HunkRanges], line: u32) -> (Option<u32>, bool) {
     let mut shift: i64 = 0;
     for hunk in hunks {
         // A pure insertion comes after its old line, so that line itself does not move.
@@ -203,10 +192,12 @@ fn map_line(hunks: &[LineHunk], line: u32) -> (Option<u32>, bool) {
         if line >= first_after {
             shift += i64::from(hunk.new_len) - i64::from(hunk.old_len);
         } else if hunk.old_len > 0 && line >= hunk.old_start {
+            // A changed line maps into its replacement, at the same offset, but not beyond its end.
             let offset = (line - hunk.old_start).min(hunk.new_len.saturating_sub(1));
             return (Some((hunk.new_start + offset).max(1)), true);
         }
     }
+    // Never below 1, whatever the ranges of a broken diff add up to.
     (u32::try_from((i64::from(line) + shift).max(1)).ok(), false)
 }
 
@@ -215,13 +206,15 @@ struct DiffHeader {
     old: Option<String>,
     new: Option<String>,
     deleted: bool,
-    hunks: Vec<LineHunk>,
+    hunks: Vec<HunkRanges>,
 }
 
 impl DiffHeader {
     /// Reads `a/x b/x`. For paths with blanks, the `---`, `+++` and `rename` lines below correct
     /// it.
     fn paths_of(&mut self, rest: &str) {
+        // Git writes both paths on one line without a clear separator. The lines below are exact,
+        // and overwrite this.
         if let Some((old, new)) = rest.split_once(" b/") {
             self.old = path(old);
             self.new = confine(new);
@@ -245,8 +238,6 @@ impl DiffHeader {
             self.old = path(old);
         } else if let Some(new) = line.strip_prefix("+++ ").filter(|new| *new != "/dev/null") {
             self.new = path(new);
-        } else if let Some(hunk) = hunk(line) {
-            self.hunks.push(hunk);
         }
     }
 }
@@ -258,24 +249,4 @@ fn path(text: &str) -> Option<String> {
             .or_else(|| text.strip_prefix("b/"))
             .unwrap_or(text),
     )
-}
-
-/// Parses a hunk header such as `@@ -12,3 +14,0 @@ …`.
-fn hunk(line: &str) -> Option<LineHunk> {
-    let body = line.strip_prefix("@@ -")?.split(" @@").next()?;
-    let (old, new) = body.split_once(" +")?;
-    let (old_start, old_len) = span(old)?;
-    let (new_start, new_len) = span(new)?;
-    Some(LineHunk {
-        old_start,
-        old_len,
-        new_start,
-        new_len,
-    })
-}
-
-fn span(text: &str) -> Option<(u32, u32)> {
-    let (start, len) = text.split_once(',').unwrap_or((text, "1"));
-    let (start, len) = (start.parse().ok()?, len.parse().ok()?);
-    (start < u32::MAX / 4 && len < u32::MAX / 4).then_some((start, len))
 }

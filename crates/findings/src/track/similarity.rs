@@ -1,4 +1,7 @@
 //! Measures the similarity of two findings. Rare words count more than common ones.
+//!
+//! Reviewers seldom repeat a sentence word for word, but they repeat the names in it. So
+//! identifiers weigh more, and the thresholds fall where the place is the same.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,6 +30,7 @@ impl FindingProfile {
             .as_deref()
             .map(|file| lines.map(file, finding.line));
         let (file, line) = mapped.map_or((None, finding.line), |mapped| (mapped.file, mapped.line));
+        // The length of the range is kept, because only its first line is mapped.
         let length = finding
             .line
             .zip(finding.end_line)
@@ -52,6 +56,7 @@ impl FindingProfile {
                 .anchor
                 .as_deref()
                 .map(squeezed)
+                // A short line, such as `}` or `return;`, occurs in every file.
                 .filter(|anchor| anchor.len() > 7),
             rule: finding.rule.clone(),
             title_words: words(&finding.title),
@@ -111,6 +116,7 @@ impl Similarity {
     ) -> Option<(LinkReason, u32)> {
         let new = self.new.get(index)?;
         let same_file = same_file(old, new);
+        // Two different rules of a linter are two findings, even on one line.
         if old.rule != new.rule && old.rule.is_some() && new.rule.is_some() {
             return None;
         }
@@ -119,6 +125,7 @@ impl Similarity {
             return Some(if near == Some(0) {
                 (LinkReason::Line, 100)
             } else {
+                // The nearer, the surer. A far place with the same title is still the same title.
                 (LinkReason::Title, 96 - near.unwrap_or(20).min(20))
             });
         }
@@ -128,6 +135,8 @@ impl Similarity {
         if exact_only {
             return None;
         }
+        // Both are summed: a title may be new while the text is the old one, and the other way
+        // round.
         let alike = self.weighted_overlap(&old.title_words, &new.title_words)
             + self.weighted_overlap(&old.words, &new.words);
         score(alike, same_file, near, shared_names(old, new))
@@ -141,6 +150,7 @@ impl Similarity {
     fn weighted_overlap(&self, left: &HashSet<String>, right: &HashSet<String>) -> u32 {
         let weight = |word: &String| {
             let occurrences = self.seen_in.get(word).copied().unwrap_or(1);
+            // A word that is in every finding says nothing about a pair.
             let rarity = f64::from(self.total + 1) / f64::from(occurrences);
             let bonus = if is_identifier(word) { 1.6 } else { 1.0 };
             (rarity.ln() + 0.15) * bonus
@@ -180,6 +190,7 @@ fn score(
         (Some(true), _) => (LinkReason::Score, 54),
         (None | Some(false), _) if names >= 3 => (LinkReason::Score, 52),
         (None, _) => (LinkReason::Score, 64),
+        // The sum of both overlaps is at most 200. Different files need more than half of it.
         (Some(false), _) => (LinkReason::Score, 110),
     };
     (alike >= threshold).then(|| {
@@ -228,8 +239,10 @@ fn words(text: &str) -> HashSet<String> {
     let mut out = HashSet::new();
     for token in text
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        // Longer texts add no new evidence, but cost time.
         .take(600)
     {
+        // Words of two letters and the commonest words are in every finding.
         if token.len() < 3 || COMMON.contains(&token.to_lowercase().as_str()) {
             continue;
         }
@@ -267,6 +280,7 @@ fn stem(word: &str) -> String {
     for ending in [
         "ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "e",
     ] {
+        // At least four letters stay, so that `used` does not become `us`.
         if let Some(rest) = word.strip_suffix(ending)
             && rest.chars().count() > 3
         {
@@ -287,6 +301,7 @@ const COMMON: &[&str] = &[
 /// Returns the numbers by which a title names findings of an earlier round.
 pub(super) fn numbers_of_earlier(title: &str) -> Vec<usize> {
     let lower = title.to_lowercase();
+    // Without such a word the numbers in brackets may be lines or counts.
     let earlier = [
         "previous",
         "prior",
@@ -316,6 +331,7 @@ pub(super) fn numbers_of_earlier(title: &str) -> Vec<usize> {
         return Vec::new();
     }
     list.split(|c: char| !c.is_ascii_digit())
+        // Up to three digits: a larger number is no position in a list.
         .filter(|digits| !digits.is_empty() && digits.len() < 4)
         .filter_map(|digits| digits.parse().ok())
         .take(20)

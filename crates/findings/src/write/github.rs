@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{FindingEntry, escape_for_forge, location};
+use crate::diff::{DiffPart, DiffReader};
 use crate::finding::{Finding, ReviewClaim};
 
 /// Lines of the new side that a diff shows, by file. GitHub accepts comments only on these.
@@ -19,23 +20,23 @@ impl DiffLines {
     pub fn parse(diff: &str) -> Self {
         let mut lines = Self::default();
         let mut file: Option<String> = None;
-        let mut next: u32 = 0;
+        let mut reader = DiffReader::default();
         for line in diff.lines() {
-            if let Some(path) = line.strip_prefix("+++ ") {
-                file = path
-                    .strip_prefix("b/")
-                    .or_else(|| (path != "/dev/null").then_some(path))
-                    .and_then(|path| crate::confine(path.trim_end_matches('\t')));
-                next = 0;
-            } else if let Some(start) = line.strip_prefix("@@ ").and_then(new_start) {
-                next = start;
-            } else if next > 0 && line.starts_with(['+', ' ']) {
-                if let Some(file) = &file {
-                    lines.files.entry(file.clone()).or_default().insert(next);
+            match reader.read(line) {
+                DiffPart::Heading(line) => {
+                    if let Some(path) = line.strip_prefix("+++ ") {
+                        file = path
+                            .strip_prefix("b/")
+                            .or_else(|| (path != "/dev/null").then_some(path))
+                            .and_then(|path| crate::confine(path.trim_end_matches('\t')));
+                    }
                 }
-                next = next.saturating_add(1);
-            } else if line.starts_with("diff ") {
-                next = 0;
+                DiffPart::Row { new: Some(new), .. } => {
+                    if let Some(file) = &file {
+                        lines.files.entry(file.clone()).or_default().insert(new);
+                    }
+                }
+                DiffPart::Row { .. } | DiffPart::Hunk(..) | DiffPart::Marker => {}
             }
         }
         lines
@@ -46,17 +47,6 @@ impl DiffLines {
             .get(file)
             .is_some_and(|lines| lines.contains(&line))
     }
-}
-
-fn new_start(header: &str) -> Option<u32> {
-    let new = header
-        .split_whitespace()
-        .find_map(|part| part.strip_prefix('+'))?;
-    new.split(',')
-        .next()?
-        .parse()
-        .ok()
-        .filter(|start| *start > 0)
 }
 
 /// Verdict of a GitHub review.

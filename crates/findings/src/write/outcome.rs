@@ -24,13 +24,19 @@ pub fn combined_verdict(reviews: &[&Review]) -> ReviewClaim {
     }
 }
 
+/// Returns the findings and blocking issues that a review states, and nothing derived from its
+/// verdict.
+pub fn stated_findings(review: &Review) -> Vec<Finding> {
+    let own = review.findings.iter().filter(|finding| finding.actionable);
+    let blocking = review.blocking_issues.iter().map(blocking);
+    own.cloned().chain(blocking).collect()
+}
+
 /// Returns everything in a review that asks for a change, as findings: its own, its blocking
 /// issues, and the refusal itself if nothing else must be fixed. Otherwise a format without a
 /// verdict would show a refusal as an empty, clean report.
 pub fn reported_findings(review: &Review) -> Vec<Finding> {
-    let own = review.findings.iter().filter(|finding| finding.actionable);
-    let mut all: Vec<Finding> = own.cloned().collect();
-    all.extend(review.blocking_issues.iter().map(blocking));
+    let mut all = stated_findings(review);
     let must_fix = all.iter().any(is_open_must_fix);
     match review.claim {
         ReviewClaim::ChangesRequested if !must_fix => all.push(refusal(review)),
@@ -41,9 +47,32 @@ pub fn reported_findings(review: &Review) -> Vec<Finding> {
                 "unreadable",
             ));
         }
+        // An approval that does not count must not become an empty, clean report either.
+        ReviewClaim::Unknown if !must_fix => {
+            all.extend(withheld_remark(review).map(|remark| {
+                let title = format!("The verdict is unclear: {}", one_line(remark));
+                rated(&shorten(&title, TITLE_CHARS_MAX), Severity::High, "unclear")
+            }));
+        }
         ReviewClaim::ChangesRequested | ReviewClaim::Approved | ReviewClaim::Unknown => {}
     }
     all
+}
+
+/// Returns the remark that says why an approval in the text does not count, or why part of the text
+/// was not read.
+fn withheld_remark(review: &Review) -> Option<&String> {
+    review.remarks.iter().find(|remark| {
+        [
+            "not counted as an approval",
+            "not read",
+            "was read",
+            "not searched",
+            "cut off",
+        ]
+        .iter()
+        .any(|sign| remark.contains(sign))
+    })
 }
 
 fn is_open_must_fix(finding: &Finding) -> bool {

@@ -183,7 +183,7 @@ impl Play<'_> {
                 lease,
                 commit: commit.clone(),
                 review: Box::new(self.review()),
-                isolation: String::new(),
+                sandbox: String::new(),
                 usage: dollars(REVIEW_COST),
             },
             Task::Verify {

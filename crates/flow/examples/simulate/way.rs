@@ -89,7 +89,7 @@ impl Way {
         Self::trusting("stop at the first approve", End::GoOn(ROUNDS_WITHOUT_BOUND))
     }
 
-    /// Always runs three rounds: it requires one vote more than there are seats, so that no
+    /// Always runs three rounds: it requires one vote more than there are reviewers, so that no
     /// approval ends it early.
     fn three_rounds() -> Self {
         let mut way = Self::trusting("fixed three rounds", End::Land);

@@ -1,4 +1,7 @@
 //! Transitions from the builder's submission to the results of its checks.
+//!
+//! A submission is an exact commit with its tree. Forbidden paths are judged here, before any check
+//! runs: a commit that touches them costs neither a check nor a review.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +14,11 @@ use crate::policy::{ProtectedChange, RedOnBase};
 use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, ReworkReason, Stage, Submission};
 
 /// Reworks for forbidden paths before a person is asked.
+/// One chance is enough: the brief of that rework names the paths and the base to restore them
+/// from. A builder that touches them again needs a person's decision, not another paid run.
 const FORBIDDEN_REWORKS_MAX: u32 = 1;
 /// Most paths named in one sentence.
+/// The evidence goes into a sentence and a commit may touch thousands of protected files.
 const FORBIDDEN_SHOWN_MAX: usize = 5;
 
 impl Transition<'_> {
@@ -23,12 +29,18 @@ impl Transition<'_> {
         reports: &[FindingReport],
         session: Option<&str>,
     ) -> Result<(), Refused> {
+        // The lease's job is read here, so this comes before the job is closed.
         self.record_fallback_author(lease);
         self.finish_job(lease.serial);
+        // The session lets the next round continue the same conversation. A builder that reports
+        // none must not inherit the session of an earlier builder.
         self.ticket.assigned.session = session.map(str::to_owned);
         self.set_submission(submission)?;
+        // Recorded after the submission is accepted, so that a refused one makes nobody an author.
         self.record_author();
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
+        // Reports are applied to the ledger after `set_submission` has moved its lines to the new
+        // commit.
         for report in reports {
             self.ticket.ledger.apply_builder_report(round, &by, report);
         }
@@ -38,24 +50,35 @@ impl Transition<'_> {
 
     /// Replaces the current submission. This voids an approval.
     pub(super) fn set_submission(&mut self, submission: &Submission) -> Result<(), Refused> {
+        // An approval of an empty change would close the ticket without any work.
         if submission.commit.is_empty() || submission.files.is_empty() {
             return Err(Refused::EmptyChange);
         }
+        // Approvals are compared by tree. An empty tree would be equal to another empty tree, and
+        // an approval of one commit would count for another.
         if submission.tree.is_empty() {
             return Err(Refused::NotExact);
         }
         self.void_approval();
+        // Findings keep their line over rounds; the map of moved lines belongs to exactly this step
+        // from the last submission to this one, so it is applied once and here.
         self.ticket.ledger.move_lines(&submission.moved);
         self.ticket
+            // Authors in the commits count as well as the submitter: else an agent could have
+            // another one submit its work and then review it.
             .authors
             .extend(submission.authors.iter().cloned());
         self.ticket.submission = Some(submission.clone());
+        // Results and reviews belong to the commit before. Kept, they would count for a commit that
+        // nobody checked or read.
         self.ticket.checks = None;
-        self.ticket.seats = Vec::new();
+        self.ticket.panel = Vec::new();
         Ok(())
     }
 
     /// Records the submitter as an author, whatever name the commit has.
+    /// The name in a commit is text that the builder writes. The caller's principal is what the
+    /// server authenticated.
     pub(super) fn record_author(&mut self) {
         self.ticket.authors.insert(self.event.by.principal.clone());
         let family = self.event.by.family.clone();
@@ -66,27 +89,36 @@ impl Transition<'_> {
     /// Records a fallback builder as an author by its configured name, so that it judges nothing
     /// here in any role.
     fn record_fallback_author(&mut self, lease: Lease) {
-        let is_fallback = self.job_mut(lease.serial).is_some_and(|job| job.stand_in);
+        let is_fallback = self.job_mut(lease.serial).is_some_and(|job| job.fallback);
         let name = self.event.by.written.clone().filter(|_| is_fallback);
         self.ticket.authors.extend(name);
     }
 
+    /// Withdraws the current approval, but keeps it in the history: a later submission with the
+    /// same tree on the same base may reuse it without paying for another review.
     pub(super) fn void_approval(&mut self) {
+        // `take` leaves nothing behind, so that no later step can land on a withdrawn approval.
         if let Some(approval) = self.ticket.approval.take() {
             self.ticket.approvals_voided.push(approval);
         }
     }
 
     pub(super) fn order_check(&mut self) {
+        // Without a submission there is nothing to check. Building is the only step that can
+        // produce one.
         let Some(submission) = &self.ticket.submission else {
             return self.order_build();
         };
         let (commit, protected) = (submission.commit.clone(), &submission.protected);
         if self.policy.protected_change == ProtectedChange::Forbid && !protected.is_empty() {
+            // Submissions of edition 0 come from logs of earlier versions, which sent forbidden
+            // paths back as a red check. Replay has to reach the same ticket.
             if submission.edition == 0 {
                 let results = vec![forbidden_paths_as_check(protected)];
                 return self.rework_red_checks(results);
             }
+            // The submission may name a path once per commit. A set keeps the sentence and the
+            // counter of shown paths honest.
             let paths: BTreeSet<String> = protected.iter().cloned().collect();
             let (paths, base) = (paths.into_iter().collect(), submission.base.clone());
             return self.rework_forbidden_paths(paths, base);
@@ -120,18 +152,23 @@ impl Transition<'_> {
         commit: &str,
         results: &[CheckResult],
     ) -> Result<(), Refused> {
+        // The lease proves which job reports. It does not prove which commit the job looked at.
         self.ensure_current_commit(commit)?;
         self.finish_job(lease.serial);
         self.ticket.checks = Some(Checks {
             commit: commit.to_owned(),
             results: results.to_vec(),
         });
+        // The results are recorded in any case. With the gate off they inform people and do not
+        // decide.
         if !self.policy.gates.checks_green {
             self.go_to_review(ReviewReuse::Allowed);
             return Ok(());
         }
         let red = filter_by_outcome(results, &[CheckOutcome::Failed, CheckOutcome::TimedOut]);
         let red_on_base = filter_by_outcome(results, &[CheckOutcome::RedOnBase]);
+        // A failure of the change goes before one of the base: the builder can fix the first, only
+        // a person can decide on the second.
         if !red.is_empty() {
             self.rework_red_checks(red);
         } else if !red_on_base.is_empty() && self.policy.red_on_base == RedOnBase::Escalate {
@@ -149,17 +186,19 @@ impl Transition<'_> {
     fn rework_forbidden_paths(&mut self, paths: Vec<String>, base: String) {
         self.ticket.counts.forbidden += 1;
         let again = self.ticket.counts.forbidden > FORBIDDEN_REWORKS_MAX;
-        let setback = ReworkReason::ForbiddenPaths {
+        let rework_reason = ReworkReason::ForbiddenPaths {
             paths: paths.clone(),
             base,
         };
         if again {
             let evidence = describe_forbidden_paths(&paths);
-            self.ticket.setback = Some(setback);
+            // The reason is kept with the escalation, so that `continue` sends the builder back
+            // with the paths it has to restore.
+            self.ticket.rework_reason = Some(rework_reason);
             self.escalate(Reason::ForbiddenPaths { paths }, Stage::Rework, &evidence);
             return;
         }
-        self.start_rework(setback);
+        self.start_rework(rework_reason);
     }
 
     /// Sends red checks back to the builder. They cost no round, but have a limit of their own.
@@ -171,7 +210,9 @@ impl Transition<'_> {
                 .iter()
                 .map(|r| format!("{}:\n{}", r.name, r.tail))
                 .collect::<Vec<_>>();
-            self.ticket.setback = Some(ReworkReason::RedChecks { results });
+            // Kept for the same purpose: a person who continues gives the builder this output
+            // again.
+            self.ticket.rework_reason = Some(ReworkReason::RedChecks { results });
             self.escalate(
                 Reason::RedChecks { times },
                 Stage::Rework,
@@ -188,6 +229,8 @@ pub fn describe_forbidden_paths(paths: &[String]) -> String {
     let shown: Vec<String> = paths
         .iter()
         .take(FORBIDDEN_SHOWN_MAX)
+        // Paths come from the builder's commit. A path with a line break could forge a second line
+        // of the message.
         .map(|path| findings::one_line(path))
         .collect();
     let more = paths.len().saturating_sub(shown.len());

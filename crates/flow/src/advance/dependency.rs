@@ -1,5 +1,9 @@
 //! Dependencies of a ticket. All must be met before it starts. One that cannot be met blocks the
 //! ticket and, through it, the tickets that depend on it.
+//!
+//! Updates of dependencies come from `tell` jobs, which may run late, twice or after a person
+//! changed the list. So an update about a ticket that this one does not wait for is refused and
+//! changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -34,6 +38,8 @@ impl Transition<'_> {
             .cloned()
             .collect();
         let broken = &self.ticket.broken;
+        // Failed wins over met: `met` may have been read before the dependency broke, and a start
+        // on a broken dependency costs a paid build.
         self.ticket.waits_for = depends_on
             .iter()
             .filter(|ticket| !met.contains(*ticket) || broken.contains_key(*ticket))
@@ -42,6 +48,8 @@ impl Transition<'_> {
     }
 
     fn wait_or_start(&mut self) {
+        // Broken goes first. A ticket with one broken and one open dependency cannot start in
+        // either case, and only the first needs a person.
         if !self.ticket.broken.is_empty() {
             self.ticket.stage = Stage::Blocked;
             self.ticket.blocked = Some(BlockedReason::ByDependency);
@@ -62,6 +70,7 @@ impl Transition<'_> {
                 ticket: dependency.clone(),
             });
         }
+        // A ticket can be repaired and finish before its dependents hear of the repair.
         self.ticket.broken.remove(dependency);
         self.wait_or_start_and_notify();
         Ok(())
@@ -72,6 +81,7 @@ impl Transition<'_> {
         dependency: &TicketId,
         why: &str,
     ) -> Result<(), Refused> {
+        // A person may have removed the dependency since the update was ordered.
         if !self.ticket.spec.depends_on.contains(dependency) {
             return Err(Refused::NotADependency {
                 ticket: dependency.clone(),
@@ -81,6 +91,8 @@ impl Transition<'_> {
             .broken
             .insert(dependency.clone(), why.to_owned());
         match self.ticket.stage {
+            // A ticket that a person took over is blocked too, but not by its dependencies: it must
+            // not be released or blocked again by them.
             Stage::Pending | Stage::Blocked if self.ensure_waiting_for_dependencies().is_ok() => {
                 self.ticket.waits_for.insert(dependency.clone());
                 self.wait_or_start_and_notify();
@@ -97,6 +109,9 @@ impl Transition<'_> {
             | Stage::Done
             | Stage::Failed
             | Stage::Cancelled => {
+                // The ticket was stacked on work that is now void: its branch contains commits that
+                // will not land. Only a person can tell whether the change makes sense without
+                // them.
                 let (from, ticket) = (self.ticket.stage, dependency.clone());
                 self.escalate(Reason::DependencyFailed { ticket }, from, why);
             }
@@ -126,6 +141,7 @@ impl Transition<'_> {
         if depends_on.contains(&self.ticket.id) {
             return Err(Refused::DependsOnItself);
         }
+        // The reason is recorded, because removing a dependency lets a ticket start out of order.
         if why.trim().is_empty() {
             return Err(Refused::NoReason);
         }
@@ -138,6 +154,8 @@ impl Transition<'_> {
     /// Starts, holds or blocks the ticket, and notifies its dependents if it became blocked or
     /// unblocked.
     fn wait_or_start_and_notify(&mut self) {
+        // Dependents are told about a change only. Told every time, they would get one job per
+        // update of each of their ancestors.
         let was_blocked = self.ticket.stage == Stage::Blocked;
         self.wait_or_start();
         match (was_blocked, self.ticket.stage == Stage::Blocked) {

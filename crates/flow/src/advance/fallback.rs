@@ -1,5 +1,7 @@
 //! Fallback agents: one takes a job whose agent is out of quota, not installed, not logged in or
 //! not allowed to judge. Each job has at most one fallback, and no fallback judges its own work.
+//!
+//! One fallback per job bounds the number of agents that a failing job can go through.
 
 use super::Refused;
 use super::transition::Transition;
@@ -14,7 +16,8 @@ pub fn fallback_agent(ticket: &Ticket, policy: &Policy, serial: u32) -> Option<S
     if super::follow_ups::reviewer_asked_to_countersign(ticket, &job.task).is_some() {
         return None;
     }
-    fallback_other_than(ticket, policy, &job.task, job.agent.as_deref()).filter(|_| !job.stand_in)
+    // The filter stops a second fallback of the same job.
+    fallback_other_than(ticket, policy, &job.task, job.agent.as_deref()).filter(|_| !job.fallback)
 }
 
 /// Returns the fallback for the task if it is another agent and may do it.
@@ -25,6 +28,7 @@ fn fallback_other_than(
     agent: Option<&str>,
 ) -> Option<String> {
     let name = policy.fallback_for(task)?;
+    // A fallback with the same name would fail for the same reason as the agent it replaces.
     let may = agent != Some(name) && !would_judge_own_work(ticket, task, name);
     may.then(|| name.to_owned())
 }
@@ -55,6 +59,8 @@ fn program_of(name: &str) -> &str {
 impl Transition<'_> {
     pub(super) fn on_agent_out(&mut self, serial: u32, why: &str) -> Result<(), Refused> {
         let job = self.job_mut(serial).ok_or(Refused::NoSuchJob { serial })?;
+        // The agent is reported out before it starts. If a worker holds the job, its own report
+        // decides, and this one would take the job from a running agent.
         if let Some(holder) = job.holder.clone() {
             let given = self.event.by.principal.clone();
             return Err(Refused::NotHolder {
@@ -78,8 +84,12 @@ impl Transition<'_> {
         let Some(task) = self.job_mut(serial).map(|job| job.task.clone()) else {
             return false;
         };
+        // The old job is buried rather than requeued, so that its history keeps the agent and the
+        // error.
         self.bury_job(serial, why);
         let from = self.idle_stage();
+        // The budget can be used up by the failed run. Then the ticket waits for a person and the
+        // fallback costs nothing.
         if self.check_budget(from) {
             self.ticket.stage = from;
             self.order_fallback_job(task, agent);
@@ -96,10 +106,12 @@ impl Transition<'_> {
         true
     }
 
+    /// Marks the new job as a fallback, which gives it stricter rules: its agent may share no
+    /// program with the builder.
     fn order_fallback_job(&mut self, task: Task, agent: String) {
         self.order_job(task, Some(agent));
         if let Some(job) = self.ticket.jobs.last_mut() {
-            job.stand_in = true;
+            job.fallback = true;
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Jobs and leases: a job's report counts only under the newest fencing token and from its holder.
 //! Failed jobs are retried, handed to a fallback agent or given up.
+//!
+//! The fence is the guard against a worker that was stopped (SIGSTOP, a suspended laptop, a long
+//! pause) and wakes up after its lease: another worker has the job then, under a higher fence, and
+//! the late report must not count. The store checks the fence again in the write itself.
 
 use super::Refused;
 use super::fallback::built_by;
 use super::transition::Transition;
 use crate::event::{Event, EventKind, Failure, Lease, Role};
 use crate::job::{Effect, OpenJob, Task};
-use crate::policy::{OnExhausted, Policy};
+use crate::policy::{OnExhausted, Policy, QUOTA_WAITS_MAX};
 use crate::ticket::{Reason, Stage, Ticket, Time};
 
 /// Returns the task that an event reports on.
@@ -36,6 +40,7 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
         current: job.fence,
     };
     if matches!(event.what, EventKind::Started { .. }) {
+        // Fences only grow: an equal one was reported as started before.
         if lease.fence <= job.fence {
             return Err(stale);
         }
@@ -50,6 +55,7 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
     if !live {
         return Err(stale);
     }
+    // After the fence: a stale caller gets told that its lease has ended, which is the true cause.
     if !event_fits_task(&event.what, &job.task) {
         let (task, event) = (job.task.word(), event.what.name());
         return Err(Refused::WrongJob {
@@ -63,6 +69,8 @@ pub fn admit(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<(), Refu
 }
 
 /// Checks that a review or a verification is about the commit of its job.
+/// The ticket's current commit is checked by the transition. This one stops a report that names the
+/// right ticket and job but judges another commit.
 fn ensure_commit_of_job(what: &EventKind, task: &Task) -> Result<(), Refused> {
     let (EventKind::Reviewed { commit: given, .. } | EventKind::Verified { commit: given, .. }) =
         what
@@ -95,9 +103,12 @@ fn ensure_may_claim(
     event: &Event,
     policy: &Policy,
 ) -> Result<(), Refused> {
+    // The store grants one lease at a time. A holder here means that its end was not reported yet.
     if let Some(holder) = &job.holder {
         return Err(not_holder(job, holder, event));
     }
+    // Only judging is restricted. An author may build again, and checks and merges follow rules of
+    // their own.
     let judges = matches!(job.task, Task::Review { .. } | Task::Verify { .. });
     if judges && (ticket.authors.contains(&event.by.principal) || has_built(ticket, job, event)) {
         return Err(Refused::OwnWork {
@@ -112,6 +123,7 @@ fn ensure_may_claim(
             given: event.by.agent.clone(),
         });
     }
+    // A linter is a program without a model, so it has no family.
     if judges && policy.other_family && !is_linter(&job.task, policy) {
         return ensure_other_family(ticket, event);
     }
@@ -123,20 +135,24 @@ fn ensure_may_claim(
 fn has_built(ticket: &Ticket, job: &OpenJob, event: &Event) -> bool {
     let configured = event.by.written.as_ref();
     configured.is_some_and(|name| {
-        ticket.authors.contains(name) || (job.stand_in && built_by(ticket, name))
+        ticket.authors.contains(name) || (job.fallback && built_by(ticket, name))
     })
 }
 
 fn is_linter(task: &Task, policy: &Policy) -> bool {
-    let Task::Review { seat, .. } = task else {
+    let Task::Review { reviewer, .. } = task else {
         return false;
     };
-    let mut seats = policy.reviewers.iter();
-    seats.any(|spec| spec.name == *seat && spec.is_linter())
+    let mut reviewers = policy.reviewers.iter();
+    reviewers.any(|spec| spec.name == *reviewer && spec.is_linter())
 }
 
+/// An unknown family is refused: the policy asks for another one, and nobody can show that this is
+/// another.
 fn ensure_other_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
     let agent = event.by.agent.clone();
+    // The family is recorded with the caller when it starts. It is not read from the agent's
+    // answer.
     match &event.by.family {
         None => Err(Refused::UnknownFamily { agent }),
         Some(family) if ticket.families.contains(family) => Err(Refused::SameFamily {
@@ -148,6 +164,7 @@ fn ensure_other_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
 }
 
 fn ensure_holder(job: &OpenJob, event: &Event) -> Result<(), Refused> {
+    // A dead worker cannot report its own end.
     // Countersign may report that another holder's run failed or ended without an answer.
     let is_by_system = matches!(event.by.role, Role::Service | Role::Admin)
         && (ends_attempt(&event.what) || matches!(event.what, EventKind::ReviewUnusable { .. }));
@@ -168,6 +185,8 @@ fn not_holder(job: &OpenJob, holder: &str, event: &Event) -> Refused {
 }
 
 /// Whether a job of this task can report the event.
+/// Without this table a build job could report an approval: the fence and the holder would both be
+/// right.
 fn event_fits_task(what: &EventKind, task: &Task) -> bool {
     match what {
         EventKind::Submitted { .. } => matches!(task, Task::Build { .. }),
@@ -193,6 +212,7 @@ fn event_fits_task(what: &EventKind, task: &Task) -> bool {
         | EventKind::BudgetReached { .. }
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
+        | EventKind::FindingsAdded { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => true,
@@ -207,8 +227,10 @@ impl Transition<'_> {
                 serial: lease.serial,
             });
         };
+        // Recorded before the agent runs. From now on only this lease can report.
         job.fence = lease.fence;
         job.holder = Some(principal);
+        // Reviews and verifications run in parallel, so a start says nothing about the stage.
         match job.task {
             Task::Build { .. } => self.ticket.stage = Stage::Building,
             Task::Merge { .. } => self.ticket.stage = Stage::Merging,
@@ -227,6 +249,8 @@ impl Transition<'_> {
         failure: Failure,
         message: &str,
     ) -> Result<(), Refused> {
+        // A fallback is for causes that a retry does not cure. A transient failure is retried by
+        // the same agent.
         let fallback_helps = matches!(
             failure,
             Failure::Quota { .. } | Failure::Permanent | Failure::NoJudge
@@ -236,11 +260,14 @@ impl Transition<'_> {
         }
         match failure {
             Failure::Transient => self.retry_job(lease, message),
-            Failure::Quota { until } | Failure::Deferred { until } => {
+            Failure::Quota { until } => self.wait_for_quota(lease, until, message),
+            Failure::Deferred { until } => {
                 let until = until.max(self.event.at);
                 self.requeue_job(lease, until);
                 Ok(())
             }
+            // A worker that was told to stop did nothing wrong: no attempt is counted and there is
+            // no wait.
             Failure::Interrupted => {
                 self.requeue_job(lease, self.event.at);
                 Ok(())
@@ -249,6 +276,8 @@ impl Transition<'_> {
                 self.give_up_job(lease.serial, message);
                 Ok(())
             }
+            // The job is buried before the escalation, so that the record shows why, and not only
+            // that it was dropped.
             Failure::NoJudge => {
                 self.bury_job(lease.serial, message);
                 self.escalate_no_eligible_reviewer(message);
@@ -269,13 +298,38 @@ impl Transition<'_> {
         }
     }
 
+    /// Puts the job back until its provider has quota again. After too many waits of the same job
+    /// each further one counts as a failed attempt, so that the ticket reaches a person in the end.
+    fn wait_for_quota(&mut self, lease: Lease, until: Time, why: &str) -> Result<(), Refused> {
+        let serial = lease.serial;
+        let job = self.job_mut(serial).ok_or(Refused::NoSuchJob { serial })?;
+        let waits = job.quota_waits;
+        job.quota_waits = waits.saturating_add(1);
+        let name = format!("{}/{serial}", self.ticket.id);
+        let at = self.event.at;
+        // The provider's time is text of an agent and may be wrong by years, in either direction.
+        // The policy limits it, and grows it from wait to wait.
+        let until = self.policy.limits.quota_wait(&name, waits, until, at);
+        if waits < QUOTA_WAITS_MAX {
+            self.requeue_job(lease, until);
+            return Ok(());
+        }
+        self.retry_job_after(lease, until, why)
+    }
+
     /// Retries the job after a backoff, or gives it up after too many attempts.
     fn retry_job(&mut self, lease: Lease, why: &str) -> Result<(), Refused> {
+        self.retry_job_after(lease, self.event.at, why)
+    }
+
+    /// Retries the job after a backoff and not before this time.
+    fn retry_job_after(&mut self, lease: Lease, after: Time, why: &str) -> Result<(), Refused> {
         let Some(job) = self.job_mut(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
             });
         };
+        // Counted before the limit is read: `retries_max = 0` means one attempt.
         job.attempts += 1;
         let attempts = job.attempts;
         if attempts > self.policy.limits.retries_max {
@@ -286,7 +340,7 @@ impl Transition<'_> {
             .event
             .at
             .plus_ms(self.backoff_ms(lease.serial, attempts));
-        self.requeue_job(lease, not_before);
+        self.requeue_job(lease, not_before.max(after));
         Ok(())
     }
 
@@ -296,9 +350,12 @@ impl Transition<'_> {
         let mut paid = false;
         if let Some(job) = self.job_mut(lease.serial) {
             job.holder = None;
+            // The report may come from a lease whose start was never seen. Its fence has to be
+            // remembered, else that lease could report a second time.
             job.fence = job.fence.max(lease.fence);
             paid = job.task.is_paid();
         }
+        // Checks and merges cost nothing and go on with an empty budget.
         if paid && !self.check_budget(from) {
             return;
         }
@@ -347,6 +404,8 @@ impl Transition<'_> {
         }
     }
 
+    /// The name of the job seeds the jitter, so that jobs that failed together do not come back
+    /// together. It is a hash and no random number, because replay has to give the same time.
     fn backoff_ms(&self, serial: u32, attempts: u32) -> u64 {
         let job = format!("{}/{serial}", self.ticket.id);
         self.policy.limits.backoff_ms(&job, attempts)

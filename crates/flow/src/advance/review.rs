@@ -1,20 +1,26 @@
 //! Reviews, and the verdict that follows from them.
+//!
+//! A review is read from text of an agent. It names findings; the policy decides. Here a review
+//! becomes entries of the ledger, and the complete panel becomes a verdict, a rework, an approval
+//! or an escalation.
 
 use std::collections::BTreeSet;
 
-use findings::{Finding, Rating, Review, ReviewClaim, Severity};
+use findings::{Finding, LineMap, Rating, Review, ReviewClaim, Severity};
 
 use super::Refused;
 use super::transition::Transition;
 use crate::event::Lease;
 use crate::ledger::IncomingFinding;
-use crate::policy::{OnExhausted, Policy, SeatSpec};
-use crate::ticket::{Reason, ReworkReason, Round, SeatAnswer, Spec, Stage};
+use crate::policy::{OnExhausted, Policy, ReviewerConfig};
+use crate::ticket::{Reason, ReviewerAnswer, ReworkReason, Round, Spec, Stage};
 use crate::verdict::{Verdict, compute_verdict};
 
 /// Verdicts without a drop in open must-fix findings after which the loop ends.
+/// Counts that never fall mean that the builder trades one defect for another.
 const VERDICTS_WITHOUT_PROGRESS: usize = 3;
 /// Longest title made from a reviewer's text.
+/// A rejection may be a page of prose. The whole text stays in the finding's problem.
 const TITLE_CHARS_MAX: usize = 120;
 
 impl Transition<'_> {
@@ -24,19 +30,24 @@ impl Transition<'_> {
         lease: Lease,
         commit: &str,
         review: &Review,
-        isolation: &str,
+        sandbox: &str,
     ) -> Result<(), Refused> {
+        // Both checks repeat those of the claim: a person may have resubmitted, or the agent may
+        // have become an author, while it read.
         self.ensure_current_commit(commit)?;
         self.ensure_not_own_work()?;
-        let Some(seat) = self.seat_of(lease.serial) else {
+        let Some(reviewer) = self.reviewer_of_job(lease.serial) else {
             return Err(Refused::NoSuchJob {
                 serial: lease.serial,
             });
         };
-        if self.is_asked_to_countersign(&seat) {
-            return self.on_follow_ups_answered(lease, &seat, review);
+        if self.is_asked_to_countersign(&reviewer) {
+            return self.on_follow_ups_answered(lease, &reviewer, review);
         }
-        let is_linter = self.seat_spec(&seat).is_some_and(SeatSpec::is_linter);
+        let is_linter = self
+            .reviewer_config(&reviewer)
+            .is_some_and(ReviewerConfig::is_linter);
+        // The claim that a linter's wrapper prints is ignored; only its findings count.
         let review = &if is_linter {
             with_linter_claim(review, self.policy)
         } else {
@@ -45,17 +56,25 @@ impl Transition<'_> {
         if let Some(why) = unusable_reason(review, self.policy) {
             return self.on_review_unusable(lease, why);
         }
+        // The policy asks for evidence on each criterion, so that a short yes is no review. Linters
+        // know no criteria.
         if let Some(why) = self.unanswered_criteria(review).filter(|_| !is_linter) {
             return self.on_review_unusable(lease, &why);
         }
+        // Read before the job is closed: it needs the agent of that job.
         let refusal = self
             .refusal_to_follow_up(lease.serial, review)
             .filter(|_| !is_linter);
         self.finish_job(lease.serial);
-        let answer = self.record_answer(review, isolation);
-        if let Some(seat) = self.ticket.seats.iter_mut().find(|one| one.name == seat) {
-            seat.answer = Some(answer);
-            seat.refusal = refusal;
+        let answer = self.record_answer(review, sandbox);
+        if let Some(reviewer) = self
+            .ticket
+            .panel
+            .iter_mut()
+            .find(|one| one.name == reviewer)
+        {
+            reviewer.answer = Some(answer);
+            reviewer.refusal = refusal;
         }
         self.decide_when_complete();
         Ok(())
@@ -72,6 +91,8 @@ impl Transition<'_> {
             return None;
         }
         let criteria = crate::brief::criteria(&self.ticket.spec);
+        // An answer with blank evidence counts as missing. Else a form filled with dashes would
+        // pass.
         let answered = |at: usize, criterion: &str| {
             review.criteria.iter().any(|answer| {
                 is_about_criterion(&answer.criterion, at, criterion)
@@ -105,12 +126,18 @@ impl Transition<'_> {
     /// limit.
     pub(super) fn record_findings(&mut self, review: &Review) -> (BTreeSet<String>, usize) {
         let most = self.policy.limits.findings_max as usize;
+        // Blocking issues come first, and are not limited by confidence: they stop a landing by
+        // themselves.
         let blocking: Vec<Finding> = review
             .blocking_issues
             .iter()
             .map(blocking_finding)
             .collect();
+        // A rejection has to leave something that can be fixed and verified. Else the builder gets
+        // an empty rework, and the verdict has no open finding to wait for.
         let mut derived: Vec<Finding> = finding_from_bare_rejection(review).into_iter().collect();
+        // A must-fix finding may be the unmet criterion in other words. Two entries for one defect
+        // would have to be verified twice.
         if !names_must_fix(review, self.policy) {
             derived.extend(unmet_criteria_findings(review, &self.ticket.spec));
         }
@@ -135,26 +162,29 @@ impl Transition<'_> {
             });
             incoming.truncate(most);
         }
-        let touched = self
-            .ticket
-            .submission
-            .as_ref()
-            .map(|submission| submission.touched.clone())
-            .unwrap_or_default();
+        let touched = self.touched_lines();
         let by = self.event.by.agent.clone();
         let ledger = &mut self.ticket.ledger;
         let reported = ledger.record_review(self.ticket.round, &by, &incoming, &touched);
         (reported, left_out)
     }
 
-    fn record_answer(&mut self, review: &Review, isolation: &str) -> SeatAnswer {
+    /// Lines that the current submission wrote.
+    pub(super) fn touched_lines(&self) -> LineMap {
+        let submission = self.ticket.submission.as_ref();
+        submission.map_or_else(LineMap::default, |submission| submission.touched.clone())
+    }
+
+    fn record_answer(&mut self, review: &Review, sandbox: &str) -> ReviewerAnswer {
         let (reported, left_out) = self.record_findings(review);
         let mut remarks = review.remarks.clone();
+        // A limit that hides something says so.
         if left_out > 0 {
             remarks.push(format!("{left_out} more findings were not kept"));
         }
-        SeatAnswer {
+        ReviewerAnswer {
             reviewer: self.event.by.agent.clone(),
+            model: self.event.by.model.clone(),
             claim: review.claim,
             first_claim: None,
             reported,
@@ -163,30 +193,38 @@ impl Transition<'_> {
             blocking_issues: u32::try_from(review.blocking_issues.len()).unwrap_or(u32::MAX),
             criteria: review.criteria.clone(),
             notes: review.notes.clone(),
-            isolation: isolation.to_owned(),
+            sandbox: sandbox.to_owned(),
             remarks,
         }
     }
 
     /// Decides the round, unless more reviewers have to be asked first.
     pub(super) fn decide(&mut self) {
+        // Second reviewers read only what would be approved; the question about follow-ups is asked
+        // only where the round would fail. So one of the two applies.
         let asks_reviewers = if compute_verdict(&self.ticket, self.policy).approved {
-            self.seat_second_reviewers()
+            self.add_second_reviewers()
         } else {
             self.ask_about_follow_ups()
         };
         if asks_reviewers {
             return;
         }
+        // Marking comes before the verdict, which must not count findings of this round as silent
+        // ones.
         self.ticket.ledger.end_round(self.ticket.round);
         let verdict = compute_verdict(&self.ticket, self.policy);
+        // Counted for every verdict, also an approval: a stale approval that is reviewed again is a
+        // round too.
         self.ticket.counts.verdicts += 1;
         self.record_round(&verdict);
         if verdict.approved {
             return self.approve(verdict.approved_by());
         }
-        self.ticket.setback = Some(ReworkReason::Findings);
+        self.ticket.rework_reason = Some(ReworkReason::Findings);
         let reopened = self.reopened_findings();
+        // A finding that was fixed and is back means that two rounds undo each other. More rounds
+        // would repeat it, so a person looks first.
         if !reopened.is_empty() {
             let evidence = format!("fixed before, and back: {}", reopened.join(", "));
             self.escalate(
@@ -194,6 +232,8 @@ impl Transition<'_> {
                 Stage::Rework,
                 &evidence,
             );
+        // Before the count of rounds: the builder has nothing to fix, so rework would be wrong in
+        // any round.
         } else if let Some(notes) = self.refused_over_notes() {
             let evidence = format!(
                 "refused over notes, and nothing that a reviewer is sure of has to be fixed: {}",
@@ -223,7 +263,7 @@ impl Transition<'_> {
             review_started_at: self.ticket.review_started_at,
             decided_at: self.event.at,
             verdict: verdict.clone(),
-            seats: self.ticket.seats.clone(),
+            panel: self.ticket.panel.clone(),
             checks: self
                 .ticket
                 .checks
@@ -250,9 +290,11 @@ impl Transition<'_> {
         let rounds = &self.ticket.rounds;
         let open: Vec<u32> = rounds
             .iter()
+            // Rounds before a reset do not count: the person has decided on them already.
             .skip(rounds.len().saturating_sub(recent))
             .map(|round| round.verdict.open_must_fix)
             .collect();
+        // Sorted means that no count is lower than the one before.
         let stuck = open.len() == VERDICTS_WITHOUT_PROGRESS && open.is_sorted();
         stuck.then_some(open)
     }
@@ -266,6 +308,8 @@ impl Transition<'_> {
     pub(super) fn on_rounds_exhausted(&mut self) {
         let rounds = self.ticket.counts.verdicts;
         let last = self.ticket.rounds.last();
+        // The commit has to be the rejected one. A newer commit was not read by anybody, so it
+        // cannot have failed the review.
         let was_rejected = last.is_some_and(|round| {
             !round.verdict.approved && self.current_commit().as_ref() == Some(&round.commit)
         });
@@ -283,6 +327,8 @@ impl Transition<'_> {
 }
 
 /// Returns the reason why no verdict can be based on the review, if there is one.
+/// A review without a verdict may still name a must-fix finding. That is enough to reject, and
+/// never enough to approve.
 pub(crate) fn unusable_reason(review: &Review, policy: &Policy) -> Option<&'static str> {
     let is_unusable = review.claim == ReviewClaim::Unknown && !names_must_fix(review, policy);
     is_unusable.then_some("it states no verdict and names nothing that must be fixed")
@@ -290,6 +336,7 @@ pub(crate) fn unusable_reason(review: &Review, policy: &Policy) -> Option<&'stat
 
 pub(crate) fn names_must_fix(review: &Review, policy: &Policy) -> bool {
     let must = |finding: &Finding| {
+        // Praise and remarks are findings that ask for nothing.
         finding.actionable
             && policy.must_fix.contains(&finding.rating.severity)
             && !policy.is_note(finding)
@@ -311,6 +358,8 @@ fn with_linter_claim(review: &Review, policy: &Policy) -> Review {
 }
 
 /// Whether an answer is about the criterion, by its text or by its number (`criterion 2`).
+/// Reviewers shorten, renumber and reformat criteria, so the comparison drops all but letters and
+/// digits.
 fn is_about_criterion(answer: &str, at: usize, criterion: &str) -> bool {
     let plain = |text: &str| {
         let chars = text.chars().filter(|c| c.is_alphanumeric());
@@ -321,7 +370,11 @@ fn is_about_criterion(answer: &str, at: usize, criterion: &str) -> bool {
     !answer.is_empty()
         && (answer.contains(&criterion)
             || answer == format!("{number}{criterion}")
+            // A quoted part counts if it is more than half of the criterion; a single word would
+            // fit several.
             || (criterion.contains(&answer) && answer.len() * 2 > criterion.len())
+            // `criterion 2`, `AC2` and `2.` are labels. A longer text that ends in a number is
+            // none: 12 characters hold the usual labels.
             || without_label == number && answer.len() < number.len() + 12)
 }
 
@@ -332,6 +385,7 @@ fn unmet_criteria_findings(review: &Review, spec: &Spec) -> Vec<Finding> {
     let unmet = review.criteria.iter().filter(|answer| {
         let mut criteria = criteria.iter().enumerate();
         !answer.met
+            // A made-up criterion must not become a must-fix finding.
             && criteria.any(|(at, criterion)| is_about_criterion(&answer.criterion, at, criterion))
     });
     unmet
@@ -357,6 +411,7 @@ fn blocking_finding(issue: &findings::BlockingIssue) -> Finding {
 
 /// Turns a rejection without findings into one must-fix finding with its text.
 fn finding_from_bare_rejection(review: &Review) -> Option<Finding> {
+    // Praise alone does not explain a rejection.
     let names_something = review.findings.iter().any(|finding| finding.actionable);
     if review.claim != ReviewClaim::ChangesRequested
         || names_something

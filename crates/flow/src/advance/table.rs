@@ -30,6 +30,10 @@ pub fn allowed_stages(what: &EventKind) -> &'static [Stage] {
         EventKind::Waived { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
         ],
+        // While it lands, the branch may already have moved: the person opens a new ticket then.
+        EventKind::FindingsAdded { .. } => &[
+            Queued, Building, Checking, Reviewing, Rework, Approved, Escalated, Blocked,
+        ],
         EventKind::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
         EventKind::Submitted { .. } => &[Building],
         EventKind::Checked { .. } => &[Checking],
@@ -79,6 +83,7 @@ pub fn allowed_roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         EventKind::DependenciesSet { .. }
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
+        | EventKind::FindingsAdded { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. } => PERSON,
         EventKind::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],

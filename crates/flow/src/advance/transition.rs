@@ -1,4 +1,8 @@
 //! A decision in progress: the new ticket and its effects so far.
+//!
+//! A transition changes its own copy. Effects are collected as data and written by the store in the
+//! transaction that writes the ticket, so that no job exists without its ticket's state and none is
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +16,11 @@ use crate::ticket::{
     TicketUsage, Time,
 };
 use crate::usage::{Caps, Usage};
+
+/// Most agents that are named as without a price.
+/// The list informs a person who sees a cost of zero. It is stored with the ticket, so it is
+/// bounded.
+const UNPRICED_MAX: usize = 20;
 
 /// The ticket and its effects while one event is applied.
 #[derive(Debug)]
@@ -35,15 +44,16 @@ pub fn new_ticket(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         broken: BTreeMap::new(),
         jobs: Vec::new(),
         jobs_ordered: 0,
+        // The first round is 1 before anything is submitted: people count rounds from 1.
         round: 1,
         counts: Counts::default(),
         submission: None,
         checks: None,
-        seats: Vec::new(),
+        panel: Vec::new(),
         review_started_at: at,
         verified_new: false,
         ledger: Ledger::default(),
-        setback: None,
+        rework_reason: None,
         rounds: Vec::new(),
         approval: None,
         approvals_voided: Vec::new(),
@@ -51,6 +61,7 @@ pub fn new_ticket(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         families: BTreeSet::new(),
         builders: BTreeSet::new(),
         spent: TicketUsage::default(),
+        unpriced: BTreeSet::new(),
         budget: None,
         assigned: Assignees::default(),
         escalation: None,
@@ -60,6 +71,8 @@ pub fn new_ticket(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
     }
 }
 
+// The number of the last verdict is compared and not the stage: a ticket in rework is between two
+// rounds.
 fn round_is_over(ticket: &Ticket) -> bool {
     ticket
         .rounds
@@ -68,6 +81,7 @@ fn round_is_over(ticket: &Ticket) -> bool {
 }
 
 /// Usage of the current round, or zero once the round is over.
+/// A finished round's money must not stop the next one, which has a budget of its own.
 pub fn spent_in_round(ticket: &Ticket) -> Usage {
     if round_is_over(ticket) {
         Usage::default()
@@ -94,7 +108,8 @@ pub fn exceeded_budget(ticket: &Ticket, policy: &Policy) -> Option<String> {
     })
 }
 
-/// Returns the day's limit, by this ticket's budget, that all tickets together have reached.
+/// Returns the day's limit, by this ticket's budget, that all tickets together have reached. The
+/// sum of all tickets comes from the caller: this ticket cannot know the others.
 pub fn exceeded_daily_budget(
     ticket: &Ticket,
     policy: &Policy,
@@ -108,6 +123,8 @@ pub fn exceeded_daily_budget(
 impl<'a> Transition<'a> {
     pub fn new(ticket: &Ticket, event: &'a Event, policy: &'a Policy) -> Self {
         let mut ticket = ticket.clone();
+        // Every event raises the version by one. The store compares it in its write, so that of two
+        // workers that decide at once one has to decide again.
         ticket.version += 1;
         ticket.updated_at = event.at;
         Self {
@@ -128,6 +145,12 @@ impl<'a> Transition<'a> {
     pub fn add_usage(&mut self, usage: Usage) {
         self.ticket.spent.round = self.ticket.spent.round.plus(usage);
         self.ticket.spent.ticket = self.ticket.spent.ticket.plus(usage);
+        if usage.unpriced_runs > 0 && self.ticket.unpriced.len() < UNPRICED_MAX {
+            let by = &self.event.by;
+            // The configured name is what a person finds in the settings.
+            let agent = by.written.as_ref().unwrap_or(&by.agent);
+            self.ticket.unpriced.insert(agent.clone());
+        }
     }
 
     /// Returns whether paid work may go on. If not, it escalates the ticket.
@@ -135,6 +158,8 @@ impl<'a> Transition<'a> {
         let Some(limit) = exceeded_budget(&self.ticket, self.policy) else {
             return true;
         };
+        // The caller names the stage to return to, because the ticket may be in the middle of a
+        // change.
         self.escalate(
             Reason::Budget {
                 limit: limit.clone(),
@@ -148,12 +173,14 @@ impl<'a> Transition<'a> {
     /// Stops paid jobs that still run if this report used up their shared budget.
     pub fn stop_paid_jobs_over_budget(&mut self) {
         if self.ticket.jobs.iter().any(|job| job.task.is_paid()) {
+            // `check_budget` drops the jobs with the escalation.
             self.check_budget(self.idle_stage());
         }
     }
 
     pub fn order_job(&mut self, task: Task, agent: Option<String>) {
         self.ticket.jobs_ordered += 1;
+        // Serials are never used again, so that a late report of an old job cannot meet a new one.
         let serial = self.ticket.jobs_ordered;
         self.ticket.jobs.push(OpenJob {
             serial,
@@ -162,15 +189,18 @@ impl<'a> Transition<'a> {
             fence: 0,
             holder: None,
             agent: agent.clone(),
-            stand_in: false,
+            fallback: false,
+            quota_waits: 0,
         });
         self.enqueue(serial, task, agent);
     }
 
     /// Orders a job that notifies dependent tickets. The ticket does not wait for its end.
-    pub fn notify_dependents(&mut self, news: DependencyUpdate) {
+    pub fn notify_dependents(&mut self, update: DependencyUpdate) {
         self.ticket.jobs_ordered += 1;
-        self.enqueue(self.ticket.jobs_ordered, Task::Tell { news }, None);
+        // Not among the ticket's open jobs: those hold up its verdict, and the ticket may have
+        // ended when this one runs.
+        self.enqueue(self.ticket.jobs_ordered, Task::Tell { update }, None);
     }
 
     fn enqueue(&mut self, serial: u32, task: Task, agent: Option<String>) {
@@ -204,6 +234,8 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Stops all work on the ticket. Agents that still run lose their jobs, so their reports are
+    /// refused.
     pub fn escalate(&mut self, reason: Reason, from: Stage, evidence: &str) {
         self.drop_jobs("the ticket waits for a person");
         self.ticket.stage = Stage::Escalated;
@@ -232,6 +264,7 @@ impl<'a> Transition<'a> {
 
     fn end_ticket(&mut self, stage: Stage, why: &str) {
         self.drop_jobs(why);
+        // An ended ticket has neither, so that lists of waiting tickets need only one condition.
         self.ticket.stage = stage;
         self.ticket.escalation = None;
         self.ticket.blocked = None;
@@ -246,10 +279,13 @@ impl<'a> Transition<'a> {
     }
 
     /// Begins the next round if the current one has its verdict.
+    /// Rework for red checks and conflicts stays in the same round: only a verdict ends one.
     pub fn enter_round(&mut self) {
         if round_is_over(&self.ticket) {
             self.ticket.round += 1;
             self.ticket.spent.round = Usage::default();
+            // These three are limits per round. Conflicts and stale approvals are counted over the
+            // whole ticket.
             self.ticket.counts.red_checks = 0;
             self.ticket.counts.unusable_reviews = 0;
             self.ticket.counts.unfixed = 0;
@@ -258,7 +294,7 @@ impl<'a> Transition<'a> {
 
     /// Stage in which the ticket waits for its builder.
     pub fn build_stage(&self) -> Stage {
-        if self.ticket.setback.is_some() {
+        if self.ticket.rework_reason.is_some() {
             Stage::Rework
         } else {
             Stage::Queued
@@ -266,8 +302,10 @@ impl<'a> Transition<'a> {
     }
 
     /// Sends the ticket back to its builder, unless the rounds or the budget are used up.
-    pub fn start_rework(&mut self, setback: ReworkReason) {
-        self.ticket.setback = Some(setback);
+    pub fn start_rework(&mut self, rework_reason: ReworkReason) {
+        // Kept before the limit is read, so that a person who continues can still send it to the
+        // builder.
+        self.ticket.rework_reason = Some(rework_reason);
         if self.rounds_used_up() {
             return self.on_rounds_exhausted();
         }
@@ -277,6 +315,7 @@ impl<'a> Transition<'a> {
     /// Orders a build. This voids an approval.
     pub fn order_build(&mut self) {
         let stage = self.build_stage();
+        // A build makes a new commit, and no approval may outlive the commit it names.
         self.void_approval();
         self.enter_round();
         if !self.check_budget(stage) {

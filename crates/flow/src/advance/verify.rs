@@ -1,4 +1,7 @@
 //! Verification: an agent that neither reported nor built anything checks single findings.
+//!
+//! A verifier's answer can close a must-fix finding, so it is read with suspicion: silence, a
+//! contradiction and an unknown id all leave the finding open.
 
 use super::Refused;
 use super::transition::Transition;
@@ -30,8 +33,12 @@ impl Transition<'_> {
         commit: &str,
         answers: &[VerifierAnswer],
     ) -> Result<(), Refused> {
+        // The commit may have changed while the verifier read. An answer about an older commit
+        // could close a finding that the new one brought back.
         self.ensure_current_commit(commit)?;
         self.ensure_not_own_work()?;
+        // The ids come from the job and not from the answer: an agent must not close findings that
+        // it was not asked about.
         let requested = self.findings_asked_in(lease.serial);
         self.finish_job(lease.serial);
         let (round, by) = (self.ticket.round, self.event.by.agent.clone());
@@ -47,6 +54,8 @@ impl Transition<'_> {
                 unsettled.push(id.clone());
             }
         }
+        // With a second opinion the same finding goes to another verifier. If the budget is used
+        // up, the ticket is escalated already and there is nothing left to decide.
         if !unsettled.is_empty() && !self.order_verification(unsettled) {
             return Ok(());
         }
@@ -67,11 +76,13 @@ impl Transition<'_> {
         let Some(first) = answers.next() else {
             return uncertain("the verifier did not answer");
         };
+        // An agent that says both `fixed` and `confirmed` has not checked. Taking the first would
+        // let it choose by order.
         if answers.any(|other| other.outcome != first.outcome) {
             return uncertain("the verifier contradicts itself");
         }
         // Reviews reused from the round before are of the same tree, so they count here.
-        let mut reviews = self.ticket.seats.iter().filter_map(|s| s.answer.as_ref());
+        let mut reviews = self.ticket.panel.iter().filter_map(|s| s.answer.as_ref());
         if first.outcome == AnswerOutcome::Fixed && reviews.any(|r| r.reported.contains(id)) {
             return uncertain("called fixed, but a reviewer reports it on this commit");
         }
@@ -95,12 +106,16 @@ impl Transition<'_> {
 
     /// Goes on once no job is open: has new must-fix findings verified if required, then decides.
     pub(super) fn decide_when_complete(&mut self) {
+        // A parallel job may have escalated or ended the ticket before this report arrived.
         if !self.ticket.jobs.is_empty() || self.ticket.stage != Stage::Reviewing {
             return;
         }
-        if self.ticket.seats.is_empty() {
+        // Without a panel the ticket is in the verification that runs before the review.
+        if self.ticket.panel.is_empty() {
             return self.after_open_findings_verified();
         }
+        // The flag is set before the jobs are ordered, so that their answers do not order them
+        // again without end.
         if !self.ticket.verified_new {
             self.ticket.verified_new = true;
             let new = self.findings_to_verify();

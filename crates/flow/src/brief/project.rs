@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::quote::{block, line, section};
 use super::{bullet_section, check_list};
 use crate::event::Role;
+use crate::landing::ReworkMessage;
 
 /// Instruction files that every brief names if the base branch has them.
 pub const INSTRUCTION_FILES: [&str; 3] = ["REVIEW.md", "AGENTS.md", "CLAUDE.md"];
@@ -23,6 +24,10 @@ pub struct ProjectRules {
     pub instruction_files: Vec<String>,
     /// Texts of the base branch for single roles.
     pub role_texts: RoleTexts,
+    /// Subjects of the newest commits of the base branch, as examples of the project's style.
+    pub recent_subjects: Vec<String>,
+    /// Message that rework commits must have, if the project wants one.
+    pub rework_message: Option<ReworkMessage>,
 }
 
 /// The text that a project adds to the brief of each role.
@@ -43,6 +48,21 @@ pub struct RoleText {
 impl ProjectRules {
     pub(super) fn rules(&self) -> String {
         bullet_section("Project rules", &self.rules)
+    }
+
+    /// The style of commit messages: the project's own, unless it wants one message for rework.
+    pub(super) fn commit_style(&self, rework_round: Option<u32>) -> String {
+        if let (Some(message), Some(round)) = (&self.rework_message, rework_round) {
+            let message = line(&message.for_round(round));
+            return format!("\nCommit with the message `{message}`.\n");
+        }
+        let text =
+            "Write commit messages in the style of the project's log (`git log --oneline -10`).";
+        let mut out = section("Commit messages", text);
+        let subjects = self.recent_subjects.iter();
+        let subjects: Vec<String> = subjects.map(|subject| line(subject)).collect();
+        out.push_str(&bullet_section("Its newest commits", &subjects));
+        out
     }
 
     pub(super) fn checks_to_come(&self) -> String {

@@ -1,4 +1,7 @@
 //! Quotes foreign text inside a brief, so that it cannot pass for a part of it.
+//!
+//! The attack is a finding, a file name or a check's output that contains a heading, the end of a
+//! code block or an order to the reader.
 
 /// Returns the text as one line: no line breaks, no control characters, nothing that could open or
 /// close a block of the brief.
@@ -21,6 +24,8 @@ pub fn fenced(label: &str, text: &str) -> String {
 /// Quotes a text in a fence that it cannot close.
 pub fn block(text: &str) -> String {
     let text = findings::clean(text);
+    // The longest run of backticks inside decides: a fence is closed only by one that is at least
+    // as long.
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("\n{fence}text\n{}\n{fence}\n", text.trim_end())

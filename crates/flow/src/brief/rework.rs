@@ -1,4 +1,7 @@
 //! The reason for a rework, and what the builder has to do about it.
+//!
+//! Each reason says what to do and what to leave alone. Output of checks and words of git are
+//! quoted, because a builder or its tools wrote them.
 
 use std::fmt::Write as _;
 
@@ -9,8 +12,8 @@ use crate::policy::Policy;
 use crate::ticket::{CheckResult, ReworkReason, Ticket};
 
 /// The reason for the rework, with its evidence.
-pub fn reasons(ticket: &Ticket, setback: &ReworkReason, policy: &Policy) -> String {
-    match setback {
+pub fn reasons(ticket: &Ticket, rework_reason: &ReworkReason, policy: &Policy) -> String {
+    match rework_reason {
         ReworkReason::Findings => findings_to_resolve(ticket, policy),
         ReworkReason::RedChecks { results } => {
             let mut out = section(
@@ -28,6 +31,7 @@ pub fn reasons(ticket: &Ticket, setback: &ReworkReason, policy: &Policy) -> Stri
             out
         }
         ReworkReason::ForbiddenPaths { paths, base } => forbidden_paths(paths, base),
+        // A conflict without files is a rewritten base. It needs other steps than a merge.
         ReworkReason::Conflict { files, evidence } if files.is_empty() => {
             let text = "The base branch was rewritten: commits that yours are based on are no longer there. \
                         Put your own commits, and nothing else, on top of the new base branch.";
@@ -52,6 +56,8 @@ fn forbidden_paths(paths: &[String], base: &str) -> String {
                 leave them alone all the same and say so in your summary.";
     let mut out = section("You changed paths that are forbidden to change", text);
     let restore = |path: &String| {
+        // The path stands inside single quotes of a command that the builder may copy. A quote in a
+        // file name must not end them.
         let path = line(path).replace('\'', "'\\''");
         format!("`git checkout {base} -- '{path}'` (if it is new: `git rm '{path}'`)")
     };
@@ -76,6 +82,7 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
         .filter(|entry| entry.status == FindingStatus::Fixed)
         .collect();
     let mut out = String::new();
+    // A score or a vote can stop a change without any finding.
     if must.is_empty() {
         out.push_str(&why_not_approved(ticket));
     } else {
@@ -92,6 +99,8 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
         "Fixed before: do not let them come back",
         &fixed,
     ));
+    // If a reviewer refused over minor findings alone, they are what it wants. Without that title
+    // the builder would get nothing to do.
     let refused = ticket.rounds.last().is_some_and(|round| {
         let mut claims = round.verdict.claims.values();
         claims.any(|claim| *claim == findings::ReviewClaim::ChangesRequested)
@@ -116,16 +125,17 @@ fn why_not_approved(ticket: &Ticket) -> String {
     };
     let failed: Vec<String> = round
         .verdict
-        .gates
-        .iter()
-        .filter(|gate| !gate.passed)
-        .map(|gate| format!("{}: {}", gate.name, gate.why))
+        .failed_gates()
+        .map(|gate| gate.why.clone())
         .collect();
     let mut out = bullet_section("Why it was not approved", &failed);
-    for seat in &round.seats {
-        let answer = seat.answer.as_ref();
+    for reviewer in &round.panel {
+        let answer = reviewer.answer.as_ref();
         if let Some(notes) = answer.and_then(|answer| answer.notes.as_ref()) {
-            out.push_str(&fenced(&format!("notes of {}", line(&seat.name)), notes));
+            out.push_str(&fenced(
+                &format!("notes of {}", line(&reviewer.name)),
+                notes,
+            ));
         }
     }
     out
@@ -154,6 +164,7 @@ pub fn numbered(number: usize, entry: &LedgerEntry) -> String {
             let _ = writeln!(out, "   - {label}: {}", line(text));
         }
     }
+    // The verifier reads the builder's objection here, and the builder the verifier's reason.
     if let Some(note) = &entry.note {
         let _ = writeln!(
             out,

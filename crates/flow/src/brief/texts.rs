@@ -182,7 +182,8 @@ nothing before it, nothing after it.
   as a commit of its own, with another id).
 - `complete` is `true` when you have read the whole change.
 
-An approval counts only in this form, with no other fields and with nothing in it that has to be fixed. A
+An approval counts only in this form, with no other fields, and carries no prose: everything worth saying is
+a finding with a severity. As `evidence`, name places or tests (`src/a.rs:12`, `tests/test_x.py::test_y`). A
 refusal counts in any form. Countersign computes the verdict from your answer.
 
 ```json
@@ -191,8 +192,7 @@ refusal counts in any form. Countersign computes the verdict from your answer.
    "category": "correctness", "file": "src/a.rs", "line": 12, "title": "…",
    "problem": "what goes wrong, and what shows it", "impact": "…", "fix": "…"}],
  "dimension_scores": {"requirement_adherence": {"score": 95}},
- "criteria": [{"criterion": "…", "met": true, "evidence": "…"}],
- "notes": "what the builder should know"}
+ "criteria": [{"criterion": "1", "met": true, "evidence": "tests/a.rs:40"}]}
 ```
 "#;
 
@@ -203,7 +203,8 @@ Call `submit_review_result` with the assignment's `attempt`, its `commit`, and:
 
 - `approved`: `true` only if you have read the whole change and nothing in your answer has to be fixed. Text
   that refuses overrules it.
-- `feedback`: what the builder should know; needed if you do not approve.
+- `feedback`: only if you do not approve: what has to change. An approval carries no prose: everything worth
+  saying is a finding with a severity.
 - The rest as in this example. Countersign computes the verdict from your answer.
 
 ```json
@@ -212,14 +213,15 @@ Call `submit_review_result` with the assignment's `attempt`, its `commit`, and:
    "category": "correctness", "file": "src/a.rs", "line": 12, "title": "…",
    "problem": "what goes wrong, and what shows it", "impact": "…", "fix": "…"}],
  "dimension_scores": {"requirement_adherence": {"score": 95}},
- "criteria": [{"criterion": "…", "met": true, "evidence": "…"}]}
+ "criteria": [{"criterion": "1", "met": true, "evidence": "tests/a.rs:40"}]}
 ```
 "#;
 
 /// Text for a reviewer whose answer was neither a valid approval nor a refusal.
 pub const IN_FORM: &str = "\
 Countersign read your review and could take it neither as an approval nor as a refusal. Give your answer
-once more, in the form below. Keep your judgement; only the form changes. You are asked once.
+once more, in the form below. Keep your judgement; only the form changes. An approval carries no prose: make
+each point a finding with its severity, or leave it out. You are asked once.
 ";
 
 /// Text for a reviewer that refused without a must-fix finding.
@@ -231,8 +233,8 @@ an approval in form is a no. You are asked once.
 ";
 
 pub const CRITERIA_ANSWER: &str = "
-Answer every numbered criterion and demand above in `criteria`, by its number or its words, with the test,
-line or run that shows it. A criterion that you mark as not met has to be fixed.
+Answer every numbered criterion and demand above in `criteria`, by its number, with the place or the test that
+shows it as `evidence`, without prose. A criterion that you mark as not met has to be fixed.
 ";
 
 pub const VERIFIER_TASK: &str = "\

@@ -1,4 +1,7 @@
 //! Findings by round: one line with the counts of each round.
+//!
+//! The table is made from the history of each entry and not from counters, so it can be made for
+//! any round later.
 
 use serde::Serialize;
 
@@ -47,6 +50,8 @@ impl RoundFindings {
 
     fn count(&mut self, entry: &LedgerEntry) {
         let round = self.round;
+        // The last change up to this round, because an entry that nothing happened to has no change
+        // of its own in it.
         let Some(last) = entry.history.iter().rev().find(|turn| turn.round <= round) else {
             return;
         };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Policy;
 use crate::job::Task;
 
-/// The agent that takes over, by what is to be done; a reviewer's seat may have its own.
+/// The agent that takes over, by what is to be done; a reviewer's reviewer may have its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fallback {
@@ -33,10 +33,10 @@ impl Policy {
         match task {
             Task::Build { .. } => self.fallback.build.as_deref(),
             Task::Verify { .. } => self.fallback.verify.as_deref(),
-            Task::Review { seat, .. } => {
-                let spec = self.reviewers.iter().find(|spec| spec.name == *seat);
+            Task::Review { reviewer, .. } => {
+                let spec = self.reviewers.iter().find(|spec| spec.name == *reviewer);
                 let own = spec.and_then(|spec| spec.fallback.as_deref());
-                let linter = spec.is_some_and(super::SeatSpec::is_linter);
+                let linter = spec.is_some_and(super::ReviewerConfig::is_linter);
                 own.or(self.fallback.review.as_deref()).filter(|_| !linter)
             }
             Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => None,
@@ -47,12 +47,15 @@ impl Policy {
     /// the change could never land. The reviewer and the verifier as the project names them.
     pub fn fallback_judge_problem(&self, reviewer: &str, verifier: &str) -> Option<String> {
         let builder = self.fallback.build.as_deref()?;
-        let seats = self.reviewers.iter().filter(|seat| !seat.is_linter());
-        let judges = seats.map(|seat| {
-            let agent = seat.agent.as_deref().unwrap_or(reviewer);
+        let reviewers = self
+            .reviewers
+            .iter()
+            .filter(|reviewer| !reviewer.is_linter());
+        let judges = reviewers.map(|one| {
+            let agent = one.agent.as_deref().unwrap_or(reviewer);
             (
                 agent,
-                seat.fallback.as_ref().or(self.fallback.review.as_ref()),
+                one.fallback.as_ref().or(self.fallback.review.as_ref()),
             )
         });
         let verifier = (verifier, self.fallback.verify.as_ref());
@@ -69,7 +72,7 @@ impl Policy {
 
     /// Whether anybody is named at all.
     pub fn has_fallback(&self) -> bool {
-        let mut seats = self.reviewers.iter();
-        !self.fallback.is_empty() || seats.any(|seat| seat.fallback.is_some())
+        let mut reviewers = self.reviewers.iter();
+        !self.fallback.is_empty() || reviewers.any(|reviewer| reviewer.fallback.is_some())
     }
 }

@@ -1,5 +1,8 @@
 //! The short name of a policy's content, which approvals and the log record. A stored policy keeps
 //! its name when a later version renames a key or adds one, so that old logs still replay.
+//!
+//! The id is compared when an approval or a review is reused. An id that changed with a new version
+//! of Countersign would void every approval in the store and make `doctor --verify-log` fail.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -8,6 +11,8 @@ use super::Policy;
 
 /// Keys by table as the identity knows them. A key that is not here came later: it counts only
 /// where its value differs from the value that a policy without the key is read with.
+/// This list is closed. A new key of the policy must not be added here: it would count in every
+/// stored policy, also in those that were written before the key existed.
 const FIRST_KEYS: &[(&str, &str)] = &[
     (
         "",
@@ -43,9 +48,11 @@ const FIRST_KEYS: &[(&str, &str)] = &[
 ];
 
 /// Tables whose keys are names that a project chooses.
+/// Their keys are not ours, so none of them can be a later key.
 const NAMED_TABLES: [&str; 2] = ["dimensions", "fallback"];
 
 /// Renamed keys: the table, today's name, and the name in the identity.
+/// A rename needs an entry here and in the settings' reader of old names.
 const RENAMED_KEYS: [(&str, &str, &str); 9] = [
     ("", "verify_open", "disposition"),
     ("", "uncommitted", "leftovers"),
@@ -68,12 +75,16 @@ const RENAMED_VALUES: [(&str, &str, &str); 3] = [
 impl Policy {
     /// A short name made of the content: two equal policies have the same one.
     pub fn id(&self) -> String {
+        // The values of a policy without any key, as today's version reads it. A later key with
+        // exactly this value says nothing new.
         let unsaid = serde_json::from_str::<Self>("{}").ok();
         let unsaid = unsaid.and_then(|policy| serde_json::to_value(policy).ok());
         let value = serde_json::to_value(self).unwrap_or_default();
         let text = canonical("", value, unsaid.as_ref()).to_string();
         Sha256::digest(text)
             .iter()
+            // Six bytes are short enough for a trailer in a commit message. The id names a policy
+            // among a few of one project and is no proof of its content.
             .take(6)
             .fold(String::new(), |out, byte| format!("{out}{byte:02x}"))
     }
@@ -89,6 +100,8 @@ fn canonical(table: &str, value: Value, unsaid: Option<&Value>) -> Value {
             });
             Value::Object(entries.collect::<Map<String, Value>>())
         }
+        // Items of a list are complete tables, and `{}` has no item to compare with. So all their
+        // keys count.
         Value::Array(items) => {
             let table = format!("{table}[]");
             let items = items.into_iter();
@@ -106,6 +119,8 @@ fn entry(table: &str, key: &str, value: Value, unsaid: Option<&Value>) -> Option
     let is_named_table = NAMED_TABLES
         .iter()
         .any(|named| table == *named || table.starts_with(&format!("{named}.")));
+    // All three conditions are needed: a name chosen by the project always counts, a first key
+    // always counted, and a later key counts where it says something.
     if !is_named_table && !is_first_key(table, name) && unsaid == Some(&value) {
         return None;
     }
@@ -114,6 +129,7 @@ fn entry(table: &str, key: &str, value: Value, unsaid: Option<&Value>) -> Option
     } else {
         format!("{table}.{key}")
     };
+    // Values are translated back as well. A renamed word would change the hash like a renamed key.
     let value = match (name, value) {
         // The budget's dollars were millionths.
         ("usd_micros", Value::Number(dollars)) if key == "usd" => {

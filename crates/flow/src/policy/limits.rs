@@ -5,6 +5,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::check_range;
+use crate::ticket::Time;
+
+/// Waits for quota of one job that count as no attempt.
+pub const QUOTA_WAITS_MAX: u32 = 10;
+/// Longest wait for quota: the longest limits that providers have are weekly. A longer one is
+/// looked at again after this time.
+const QUOTA_WAIT_MS_MAX: u64 = 7 * 86_400 * 1000;
+/// Factor between the backoff of a failed attempt and the shortest wait for quota: a run that ends
+/// for lack of quota has usually been paid for in part.
+const QUOTA_BACKOFF_FACTOR: u64 = 8;
 
 /// Bounds that are not rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,6 +112,20 @@ impl Limits {
         let seed = Sha256::digest(format!("{job}/{attempts}"));
         let share = u64::from(seed.first().copied().unwrap_or_default());
         ms * 4 / 5 + ms * 2 / 5 * share / 255
+    }
+
+    /// Returns when a job may start again whose provider is out of quota, after `waits` earlier
+    /// waits of the same job.
+    ///
+    /// The agent names the end of the wait, so it is only a wish: a time in the past would start a
+    /// paid run at once, again and again, and one in the far future would stop the job for ever.
+    /// The wait therefore grows with every repetition and is never longer than a week.
+    pub fn quota_wait(&self, job: &str, waits: u32, until: Time, at: Time) -> Time {
+        let least = self
+            .backoff_ms(job, waits.saturating_add(1))
+            .saturating_mul(QUOTA_BACKOFF_FACTOR);
+        let latest = at.plus_ms(QUOTA_WAIT_MS_MAX);
+        until.max(at.plus_ms(least)).min(latest)
     }
 
     pub(super) fn problems(&self, found: &mut Vec<String>) {

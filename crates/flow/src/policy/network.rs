@@ -1,4 +1,7 @@
 //! Which hosts a run may reach, by role. Written as `"on"`, `"off"`, `"provider"` or a list of hosts.
+//!
+//! Reviewers and verifiers read hostile text. With an open network, such text could send the code
+//! or a key to another host. So their default is the provider of their model and nothing else.
 
 use std::fmt;
 
@@ -8,7 +11,9 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Hosts that one role may be given.
+/// Every request of a run is compared with each of them.
 const HOSTS_MAX: usize = 64;
+// The longest name that DNS allows.
 const HOST_CHARS_MAX: usize = 253;
 
 /// Whether runs may reach beyond this machine, by role.
@@ -25,6 +30,8 @@ pub struct Networks {
     pub verify: Network,
 }
 
+// Builders and checks may need to download dependencies, so they are open unless a project closes
+// them.
 impl Default for Networks {
     fn default() -> Self {
         Self {
@@ -157,6 +164,8 @@ fn host_problems(found: &mut Vec<String>, key: &str, hosts: &[String]) {
 
 /// Whether the text is a host that a proxy can compare: a name or an address, perhaps with a port,
 /// perhaps with `*.` in front of at least two labels.
+/// A scheme, a path or a user would never match at the proxy, and the person would believe that the
+/// host is allowed.
 pub fn is_host(text: &str) -> bool {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, rest)) => {
@@ -169,6 +178,7 @@ pub fn is_host(text: &str) -> bool {
             None => (text, None),
         },
     };
+    // `*.com` would allow almost everything, so a wildcard needs two labels.
     let (rest, labels_min) = match name.strip_prefix("*.") {
         Some(rest) => (rest, 2),
         None => (name, 1),
@@ -184,6 +194,7 @@ pub fn is_host(text: &str) -> bool {
 }
 
 fn is_port(text: &str) -> bool {
+    // `parse` accepts `+1`, so the digits are tested too.
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 

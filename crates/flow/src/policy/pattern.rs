@@ -12,6 +12,8 @@ mod tests;
 use name::{PatternToken, matches_name, tokens};
 
 /// The longest pattern, in bytes.
+/// Matching costs the product of both lengths, and a pattern is compared with every path of a
+/// change.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// A list of patterns. The last one that matches a path decides.
@@ -54,6 +56,7 @@ impl PathPatterns {
     /// Whether the patterns protect this path: [`Self::matches`], and `tests/` also means whatever is
     /// called `tests` itself. A submodule is one path for git and a directory for everybody else, and a
     /// file or a link in the place of a protected directory replaces all of it.
+    /// A pattern that guards a directory must not be passed by replacing the directory.
     pub fn protects(&self, path: &str) -> bool {
         self.any(path, false) || self.any(path, true)
     }
@@ -64,6 +67,8 @@ impl PathPatterns {
             .filter(|name| !name.is_empty())
             .map(str::as_bytes)
             .collect();
+        // Every directory above the path is asked too, as git does: a file below an ignored
+        // directory is ignored.
         (1..=names.len()).any(|end| {
             let above = names.get(..end).unwrap_or_default();
             self.decides(above, is_directory || end < names.len()) == Some(true)
@@ -71,6 +76,7 @@ impl PathPatterns {
     }
 
     fn decides(&self, names: &[&[u8]], is_directory: bool) -> Option<bool> {
+        // The last pattern decides, so the search begins at the end.
         let mut last_first = self.patterns.iter().rev();
         let found = last_first.find(|pattern| pattern.matches(names, is_directory));
         found.map(|pattern| !pattern.negated)
@@ -84,6 +90,7 @@ pub fn matches(pattern: &str, path: &str) -> bool {
 
 /// Whether the pattern would mean the path if its `*` and `?` went through slashes, as those of
 /// `protected` once did.
+/// `config check` uses it to warn about patterns that matched more in an earlier version.
 pub fn matches_across_slashes(pattern: &str, path: &str) -> bool {
     let whole = tokens(pattern.as_bytes()).map(|segments| {
         let slash = [PatternToken::Byte(b'/')];
@@ -112,6 +119,7 @@ fn parse(line: &str) -> Option<PathPattern> {
     if line.len() > PATTERN_BYTES_MAX || line.starts_with('#') {
         return None;
     }
+    // Spaces first: git looks for `!` and the last slash in what is left.
     let line = without_trailing_spaces(line);
     let (negated, line) = match line.strip_prefix('!') {
         Some(rest) => (true, rest),
@@ -121,6 +129,7 @@ fn parse(line: &str) -> Option<PathPattern> {
         Some(rest) => (true, rest),
         None => (false, line),
     };
+    // Before the leading slash is removed: it is what anchors the pattern.
     let anchored = line.contains('/');
     let line = line.strip_prefix('/').unwrap_or(line);
     if line.is_empty() {
@@ -139,6 +148,7 @@ fn parse(line: &str) -> Option<PathPattern> {
 fn without_trailing_spaces(line: &str) -> &str {
     let bare = line.trim_end_matches(' ');
     let slashes = bare.len() - bare.trim_end_matches('\\').len();
+    // An odd number of backslashes quotes the first space; an even number is backslashes only.
     if bare.len() < line.len() && slashes % 2 == 1 {
         return line.get(..=bare.len()).unwrap_or(bare);
     }
@@ -163,6 +173,7 @@ impl PathPattern {
         if self.anchored {
             return matches_path(&self.segments, names);
         }
+        // A pattern that is not anchored has no slash, so it has one segment.
         let (Some(segment), Some(name)) = (self.segments.first(), names.last()) else {
             return false;
         };
@@ -186,6 +197,7 @@ fn matches_path(segments: &[Segment], names: &[&[u8]]) -> bool {
     loop {
         match (segments.get(at), names.get(seen)) {
             (None, None) => return true,
+            // `**` at the end needs something below it: `a/**` is not `a` itself.
             (Some(Segment::AnyDepth), here) => {
                 if at + 1 == segments.len() {
                     return here.is_some();

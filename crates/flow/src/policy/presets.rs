@@ -1,7 +1,8 @@
 //! Named policies to start from.
 
 use super::{
-    Land, Limits, MinorOnly, OnExhausted, Policy, SeatSpec, VerifyNewFindings, VerifyOpenFindings,
+    Land, Limits, MinorOnly, OnExhausted, Policy, ReviewerConfig, VerifyNewFindings,
+    VerifyOpenFindings,
 };
 
 impl Policy {
@@ -25,6 +26,13 @@ impl Policy {
         ("story", "keep-branch"),
     ];
 
+    /// Returns today's name of a preset; other names stay as they are.
+    pub fn current_preset_name(name: &str) -> &str {
+        let mut renamed = Self::RENAMED_PRESETS.iter();
+        let current = renamed.find(|(old, _)| *old == name);
+        current.map_or(name, |(_, new)| new)
+    }
+
     /// A named policy. `second-look`: a second reviewer reads each change that the first would
     /// approve. `careful`: three reviewers with a focus each, and two verifiers must agree.
     /// `strict-three`: minor findings go to rework too. `fail-after-three`: a ticket without an
@@ -32,21 +40,17 @@ impl Policy {
     /// approved branch is not merged.
     pub fn preset(name: &str) -> Option<Self> {
         let standard = Self::default();
-        let mut renamed = Self::RENAMED_PRESETS.iter();
-        let name = renamed
-            .find(|(old, _)| *old == name)
-            .map_or(name, |(_, new)| new);
-        Some(match name {
+        Some(match Self::current_preset_name(name) {
             "standard" => standard,
             "second-look" => Self {
-                reviewers: vec![SeatSpec::default(), second_look()],
+                reviewers: vec![ReviewerConfig::default(), second_look()],
                 verify: VerifyNewFindings::MustFix,
                 verify_open: VerifyOpenFindings::BeforeReview,
                 ..standard
             },
             "careful" => Self {
                 reviewers: ["correctness", "requirements", "tests"]
-                    .map(focus_seat)
+                    .map(focus_reviewer)
                     .to_vec(),
                 verify: VerifyNewFindings::MustFix,
                 second_opinion: true,
@@ -79,19 +83,19 @@ impl Policy {
 }
 
 /// For a change of some size; a few lines are seen whole by one.
-fn second_look() -> SeatSpec {
-    SeatSpec {
+fn second_look() -> ReviewerConfig {
+    ReviewerConfig {
         name: "second-look".to_owned(),
         second_reviewer: true,
         lines_min: 20,
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     }
 }
 
-fn focus_seat(name: &str) -> SeatSpec {
-    SeatSpec {
+fn focus_reviewer(name: &str) -> ReviewerConfig {
+    ReviewerConfig {
         name: name.to_owned(),
         focus: Some(name.to_owned()),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     }
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Task;
 
-use super::{Approval, ApprovedBy, Seat, Ticket};
+use super::{Approval, ApprovedBy, PanelReviewer, Ticket};
 
-impl Seat {
+impl PanelReviewer {
     /// Whether the reviewer is asked to countersign with its findings as follow-ups.
     pub fn is_asked_to_countersign(&self) -> bool {
         self.answer.is_some() && self.refusal.as_ref().is_some_and(|refusal| refusal.asked)
@@ -27,13 +27,23 @@ pub struct Refusal {
 }
 
 impl Ticket {
+    /// Removes the sentences of the verdicts and keeps the decisions, to compare a replayed ticket
+    /// with one that an earlier version stored.
+    #[must_use]
+    pub fn without_wording(mut self) -> Self {
+        for round in &mut self.rounds {
+            round.verdict = round.verdict.clone().without_wording();
+        }
+        self
+    }
+
     /// Whether the task asks a reviewer that refused to countersign after all.
     pub fn asks_to_countersign(&self, task: &Task) -> bool {
-        let Task::Review { seat, .. } = task else {
+        let Task::Review { reviewer, .. } = task else {
             return false;
         };
-        let mut seats = self.seats.iter();
-        seats.any(|one| one.name == *seat && one.is_asked_to_countersign())
+        let mut reviewers = self.panel.iter();
+        reviewers.any(|one| one.name == *reviewer && one.is_asked_to_countersign())
     }
 
     /// Returns who gave an approval. Records of earlier versions name every reviewer of the round,

@@ -150,7 +150,7 @@ impl World {
         let task = Task::Review {
             commit: commit.clone(),
             round: 1,
-            seat: String::new(),
+            reviewer: String::new(),
         };
         let mut tried = story.clone();
         let taken = tried.attempt(&reviewer(), reviewed(*lease, &task, false));
@@ -184,7 +184,7 @@ fn reviewed(lease: Lease, task: &Task, rejected: bool) -> EventKind {
         lease,
         commit: commit.clone(),
         review: Box::new(review),
-        isolation: "a guest".to_owned(),
+        sandbox: "a guest".to_owned(),
         usage: Usage::default(),
     }
 }

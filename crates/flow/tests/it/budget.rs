@@ -1,7 +1,7 @@
 //! Budgets are hard: at the limit work stops and a person is asked.
 
 use flow::event::{Choice, Failure, Lease};
-use flow::policy::SeatSpec;
+use flow::policy::ReviewerConfig;
 use flow::ticket::Reason;
 use flow::usage::{Budget, Caps};
 use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Usage};
@@ -104,12 +104,12 @@ fn a_failed_run_that_used_it_all_is_not_tried_again() {
 
 #[test]
 fn the_second_reviewer_is_stopped_when_the_first_has_used_it_all() {
-    let seat = |name: &str| SeatSpec {
+    let reviewer_config = |name: &str| ReviewerConfig {
         name: name.to_owned(),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     };
     let policy = Policy {
-        reviewers: vec![seat("one"), seat("two")],
+        reviewers: vec![reviewer_config("one"), reviewer_config("two")],
         ..capped(None, Some(3))
     };
     let mut story = Story::at(Stage::Reviewing, &policy);
@@ -208,6 +208,8 @@ fn sums_do_not_overflow() {
         usd_micros: u64::MAX,
         tokens: u64::MAX,
         wall_ms: u64::MAX,
+        estimated_micros: u64::MAX,
+        unpriced_runs: u64::MAX,
     };
     for _ in 0..2 {
         let lease = held(&story, "build");

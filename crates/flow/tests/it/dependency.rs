@@ -44,9 +44,9 @@ fn news(story: &Story) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     for effect in &story.effects {
         if let Effect::Enqueue(job) = effect
-            && let Task::Tell { news } = &job.task
+            && let Task::Tell { update } = &job.task
         {
-            kinds.push(match news {
+            kinds.push(match update {
                 DependencyUpdate::Met => "met",
                 DependencyUpdate::Failed { .. } => "failed",
                 DependencyUpdate::Repaired => "repaired",

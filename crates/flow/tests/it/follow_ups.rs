@@ -3,7 +3,7 @@
 use findings::{Review, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
 use flow::narrate::describe_approval;
-use flow::policy::{Fallback, MinorOnly, SeatSpec, VerifyNewFindings, Votes};
+use flow::policy::{Fallback, MinorOnly, ReviewerConfig, VerifyNewFindings, Votes};
 use flow::ticket::ApprovedBy;
 use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
 
@@ -25,7 +25,7 @@ fn asked() -> Story {
     let mut story = reviewing(Policy::default());
     story.reviewed(minor());
     assert_eq!(story.stage(), Stage::Reviewing);
-    assert!(story.ticket.seats[0].is_asked_to_countersign());
+    assert!(story.ticket.panel[0].is_asked_to_countersign());
     assert_eq!(story.job("review").agent.as_deref(), Some("rita"));
     assert_eq!(story.jobs("review"), 1);
     story
@@ -51,8 +51,8 @@ fn a_yes_countersigns_and_the_first_answer_stays_on_record() {
             refused: Vec::new()
         }
     );
-    let seat = &story.ticket.rounds[0].seats[0];
-    let answer = seat.answer.as_ref().unwrap();
+    let reviewer = &story.ticket.rounds[0].panel[0];
+    let answer = reviewer.answer.as_ref().unwrap();
     assert_eq!(answer.claim, ReviewClaim::Approved);
     assert_eq!(answer.first_claim, Some(ReviewClaim::ChangesRequested));
     assert_eq!(story.ticket.rounds[0].verdict.follow_ups, ["F1"]);
@@ -125,7 +125,7 @@ fn nobody_answers_for_the_reviewer() {
 #[test]
 fn nobody_is_asked_where_a_yes_would_not_help() {
     let policy = Policy {
-        reviewers: ["one", "two"].map(seat).to_vec(),
+        reviewers: ["one", "two"].map(reviewer_config).to_vec(),
         ..Policy::default()
     };
     let mut story = reviewing(policy);
@@ -135,17 +135,17 @@ fn nobody_is_asked_where_a_yes_would_not_help() {
     assert_eq!(story.stage(), Stage::Rework);
 }
 
-fn seat(name: &str) -> SeatSpec {
-    SeatSpec {
+fn reviewer_config(name: &str) -> ReviewerConfig {
+    ReviewerConfig {
         name: name.to_owned(),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     }
 }
 
 #[test]
 fn of_a_panel_each_that_refused_is_asked_and_only_who_approved_is_named() {
     let policy = Policy {
-        reviewers: ["one", "two", "three"].map(seat).to_vec(),
+        reviewers: ["one", "two", "three"].map(reviewer_config).to_vec(),
         votes: Votes::Majority,
         ..Policy::default()
     };
@@ -214,7 +214,7 @@ fn an_approval_over_a_refusal_says_so() {
 #[test]
 fn a_reviewer_that_took_its_yes_back_is_not_named_by_an_earlier_round() {
     let policy = Policy {
-        reviewers: ["one", "two"].map(seat).to_vec(),
+        reviewers: ["one", "two"].map(reviewer_config).to_vec(),
         ..Policy::default()
     };
     let (rolf, human) = (Actor::new("rolf", Role::Reviewer), human());

@@ -34,7 +34,7 @@ fn told(story: &Story) -> Vec<&DependencyUpdate> {
         | Effect::Bury { .. } => None,
     });
     told.filter_map(|task| match task {
-        Task::Tell { news } => Some(news),
+        Task::Tell { update } => Some(update),
         Task::Build { .. }
         | Task::Check { .. }
         | Task::Review { .. }
@@ -337,7 +337,7 @@ fn a_forbidden_path_is_named_costs_one_rework_and_then_a_person_decides() {
     assert_eq!(story.stage(), Stage::Rework);
     let paths = vec!["ci.yml".to_owned(), "tests/x.py".to_owned()];
     assert_eq!(
-        story.ticket.setback,
+        story.ticket.rework_reason,
         Some(ReworkReason::ForbiddenPaths {
             paths: paths.clone(),
             base: "base".to_owned()
@@ -392,7 +392,7 @@ fn submissions_of_the_first_edition_replay_as_they_were_decided() {
         submits_forbidden(&mut story, &format!("c{n}"), 0);
         assert_eq!(story.stage(), stage);
         assert!(matches!(
-            story.ticket.setback,
+            story.ticket.rework_reason,
             Some(ReworkReason::RedChecks { .. })
         ));
     }

@@ -5,7 +5,7 @@ mod watch;
 
 use flow::policy::{
     Confidence, Fallback, Land, MinorOnly, OnExhausted, ProtectedChange, RedOnBase, ReviewMode,
-    SeatSpec, StartDependents, VerifyNewFindings, Votes,
+    ReviewerConfig, StartDependents, VerifyNewFindings, Votes,
 };
 use flow::usage::{Budget, Caps};
 use flow::{Event, Policy, Ticket, replay};
@@ -19,14 +19,14 @@ use watch::Watch;
 const EVENTS_MIN: usize = 60;
 const EVENTS_MAX: usize = 110;
 
-fn seats(count: usize) -> Vec<SeatSpec> {
+fn reviewers(count: usize) -> Vec<ReviewerConfig> {
     let names = ["one", "two", "three"];
     names
         .iter()
         .take(count)
-        .map(|name| SeatSpec {
+        .map(|name| ReviewerConfig {
             name: (*name).to_owned(),
-            ..SeatSpec::default()
+            ..ReviewerConfig::default()
         })
         .collect()
 }
@@ -44,7 +44,7 @@ fn preset() -> impl Strategy<Value = Policy> {
         .prop_map(|name| Policy::preset(name).expect("a preset"))
 }
 
-fn panel() -> impl Strategy<Value = (Vec<SeatSpec>, Votes)> {
+fn panel() -> impl Strategy<Value = (Vec<ReviewerConfig>, Votes)> {
     (1..=3_usize).prop_flat_map(|count| {
         let most = u32::try_from(count).expect("small");
         let votes = prop_oneof![
@@ -52,7 +52,7 @@ fn panel() -> impl Strategy<Value = (Vec<SeatSpec>, Votes)> {
             Just(Votes::Majority),
             (1..=most).prop_map(Votes::Quorum),
         ];
-        (Just(seats(count)), votes)
+        (Just(reviewers(count)), votes)
     })
 }
 
@@ -65,7 +65,7 @@ prop_compose! {
         minor_only in proptest::sample::select(&[MinorOnly::Ask, MinorOnly::Approve, MinorOnly::Rework][..]),
         min_confidence in proptest::sample::select(&[0, 60, 100][..]),
         verify in proptest::sample::select(&[VerifyNewFindings::MustFix, VerifyNewFindings::Disputed, VerifyNewFindings::Never][..]),
-        land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Queue][..]),
+        land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Squash, Land::Rebase, Land::Queue][..]),
         unreviewed in prop::bool::weighted(0.1),
         forbids in prop::bool::weighted(0.3),
         tolerates in any::<bool>(),

@@ -254,6 +254,49 @@ fn a_quota_pauses_the_job_and_counts_no_try() {
     assert!(matches!(story.effects[..], [Effect::Retry { not_before, .. }] if not_before == until));
 }
 
+/// Whatever end of a quota an agent names, the job does not start again at once, does not wait for
+/// ever, and reaches a person after a bounded number of starts.
+#[test]
+fn no_named_quota_time_starts_a_job_without_end() {
+    const WEEK: i64 = 7 * 86_400_000;
+    for until in [Time(i64::MIN), Time(-1), Time(0), Time(1), Time(i64::MAX)] {
+        let policy = Policy::default();
+        let (mut story, mut starts, mut last_wait) = (Story::at(Stage::Building, &policy), 1, 0);
+        let mut lease = held(&story, "build");
+        loop {
+            story.tell(&builder(), failed(lease, Failure::Quota { until }));
+            let at = story.log.last().unwrap().at;
+            let wait = story.effects.iter().find_map(|effect| match effect {
+                Effect::Retry { not_before, .. } => Some(not_before.0 - at.0),
+                _ => None,
+            });
+            let Some(wait) = wait else {
+                break;
+            };
+            assert!((12_000..=WEEK).contains(&wait), "{until:?}: {wait}");
+            assert!(
+                starts > 8 || wait > last_wait || wait == WEEK,
+                "{starts}: {wait}"
+            );
+            last_wait = wait;
+            starts += 1;
+            assert!(starts < 100, "{until:?}");
+            lease = story.start("build", &builder());
+        }
+        assert_eq!(story.stage(), Stage::Escalated, "{until:?}");
+        let most = flow::policy::QUOTA_WAITS_MAX + policy.limits.retries_max + 1;
+        assert_eq!(starts, most, "{until:?}");
+        assert!(matches!(
+            story
+                .ticket
+                .escalation
+                .as_ref()
+                .map(|escalation| &escalation.reason),
+            Some(Reason::RetriesExhausted { .. })
+        ));
+    }
+}
+
 #[test]
 fn a_landing_that_comes_after_another_waits_and_counts_no_try() {
     let mut story = Story::at(Stage::Merging, &Policy::default());

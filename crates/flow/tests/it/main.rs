@@ -7,7 +7,7 @@
     reason = "in a test a panic is the report, and figures are printed"
 )]
 
-mod stand_in;
+mod fallback;
 mod story;
 
 mod attempts;
@@ -22,6 +22,7 @@ mod notes;
 mod panel;
 mod person;
 mod preset;
+mod rejection;
 mod rounds;
 mod table;
 mod verdict;

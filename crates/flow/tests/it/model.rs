@@ -265,7 +265,7 @@ fn strike(fate: &mut Fate, kind: usize) -> &'static str {
         2 => ("a lost answer", &mut fate.lost_answers),
         3 => ("a duplicate", &mut fate.duplicates),
         4 => ("a person", &mut fate.overrides),
-        _ => ("a setback", &mut fate.setbacks),
+        _ => ("a rework_reason", &mut fate.setbacks),
     };
     *count += 1;
     name

@@ -50,7 +50,7 @@ fn after(policy: &Policy, given: Review) -> Story {
 }
 
 fn is_asked(story: &Story) -> bool {
-    story.stage() == Stage::Reviewing && story.ticket.seats[0].is_asked_to_countersign()
+    story.stage() == Stage::Reviewing && story.ticket.panel[0].is_asked_to_countersign()
 }
 
 #[test]

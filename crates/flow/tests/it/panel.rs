@@ -3,7 +3,7 @@
 use findings::{CriterionAnswer, ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure};
 use flow::ledger::FindingStatus;
-use flow::policy::{ReviewScope, SeatSpec, VerifyNewFindings, VerifyOpenFindings};
+use flow::policy::{ReviewScope, ReviewerConfig, VerifyNewFindings, VerifyOpenFindings};
 use flow::ticket::{Reason, Submission};
 use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
 
@@ -12,16 +12,16 @@ use crate::story::{
     submission, verifier,
 };
 
-fn seat(name: &str) -> SeatSpec {
-    SeatSpec {
+fn reviewer_config(name: &str) -> ReviewerConfig {
+    ReviewerConfig {
         name: name.to_owned(),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     }
 }
 
-fn with(seats: &[SeatSpec]) -> Policy {
+fn with(reviewers: &[ReviewerConfig]) -> Policy {
     Policy {
-        reviewers: seats.to_vec(),
+        reviewers: reviewers.to_vec(),
         ..Policy::default()
     }
 }
@@ -46,30 +46,30 @@ fn reviewing(policy: &Policy, files: &[&str], lines_changed: u32) -> Story {
     story
 }
 
-fn seated(story: &Story) -> Vec<&str> {
-    let seats = story.ticket.seats.iter();
-    seats.map(|seat| seat.name.as_str()).collect()
+fn panel_names(story: &Story) -> Vec<&str> {
+    let reviewers = story.ticket.panel.iter();
+    reviewers.map(|reviewer| reviewer.name.as_str()).collect()
 }
 
 #[test]
-fn seats_are_taken_by_path_kind_size_and_round() {
-    let by_path = SeatSpec {
+fn reviewers_are_chosen_by_path_kind_size_and_round() {
+    let by_path = ReviewerConfig {
         paths: vec!["**/auth/**".to_owned()],
-        ..seat("auth")
+        ..reviewer_config("auth")
     };
-    let by_kind = SeatSpec {
+    let by_kind = ReviewerConfig {
         kinds: vec!["fix".to_owned()],
-        ..seat("fixes")
+        ..reviewer_config("fixes")
     };
-    let by_size = SeatSpec {
+    let by_size = ReviewerConfig {
         lines_min: 200,
-        ..seat("deep")
+        ..reviewer_config("deep")
     };
-    let late = SeatSpec {
+    let late = ReviewerConfig {
         from_round: 2,
-        ..seat("late")
+        ..reviewer_config("late")
     };
-    let policy = with(&[seat("always"), by_path, by_kind, by_size, late]);
+    let policy = with(&[reviewer_config("always"), by_path, by_kind, by_size, late]);
     assert_eq!(policy.problems(), Vec::<String>::new());
     let rows: [(&[&str], u32, &[&str]); 3] = [
         (&["src/a.rs"], 10, &["always"]),
@@ -81,34 +81,34 @@ fn seats_are_taken_by_path_kind_size_and_round() {
         ),
     ];
     for (files, lines, names) in rows {
-        assert_eq!(seated(&reviewing(&policy, files, lines)), names);
+        assert_eq!(panel_names(&reviewing(&policy, files, lines)), names);
     }
     let mut story = reviewing(&policy, &["src/a.rs"], 1);
     story
         .reviewed(rejects(&["It is wrong"]))
         .built("c2")
         .green();
-    assert_eq!(seated(&story), ["always", "late"]);
+    assert_eq!(panel_names(&story), ["always", "late"]);
 }
 
 #[test]
 fn a_table_that_may_stay_empty_is_refused() {
     let rows = [
-        SeatSpec {
+        ReviewerConfig {
             paths: vec!["src/**".to_owned()],
-            ..seat("a")
+            ..reviewer_config("a")
         },
-        SeatSpec {
+        ReviewerConfig {
             scope: ReviewScope::Delta,
-            ..seat("a")
+            ..reviewer_config("a")
         },
-        SeatSpec {
+        ReviewerConfig {
             command: Some("lint".to_owned()),
-            ..seat("a")
+            ..reviewer_config("a")
         },
-        SeatSpec {
+        ReviewerConfig {
             until_round: Some(2),
-            ..seat("a")
+            ..reviewer_config("a")
         },
     ];
     for row in rows {
@@ -118,24 +118,24 @@ fn a_table_that_may_stay_empty_is_refused() {
             "{row:?}"
         );
     }
-    let first = SeatSpec {
+    let first = ReviewerConfig {
         until_round: Some(2),
-        ..seat("a")
+        ..reviewer_config("a")
     };
-    let then = SeatSpec {
+    let then = ReviewerConfig {
         from_round: 3,
-        ..seat("b")
+        ..reviewer_config("b")
     };
     assert_eq!(with(&[first, then]).problems(), Vec::<String>::new());
 }
 
 #[test]
-fn a_person_gives_the_first_seat_to_somebody_and_leaves_the_others() {
-    let named = SeatSpec {
+fn a_person_gives_the_first_reviewer_to_somebody_and_leaves_the_others() {
+    let named = ReviewerConfig {
         agent: Some("sam".to_owned()),
-        ..seat("security")
+        ..reviewer_config("security")
     };
-    let mut story = reviewing(&with(&[seat("one"), named]), &["a"], 1);
+    let mut story = reviewing(&with(&[reviewer_config("one"), named]), &["a"], 1);
     let what = EventKind::HelpRequested {
         why: "stuck".to_owned(),
         lease: None,
@@ -158,9 +158,9 @@ fn a_person_gives_the_first_seat_to_somebody_and_leaves_the_others() {
 
 #[test]
 fn a_named_reviewer_who_has_built_part_of_it_leaves_nobody_to_judge() {
-    let named = SeatSpec {
+    let named = ReviewerConfig {
         agent: Some("bob".to_owned()),
-        ..seat("one")
+        ..reviewer_config("one")
     };
     let story = reviewing(&with(&[named]), &["a"], 1);
     let reason = &story.ticket.escalation.as_ref().unwrap().reason;
@@ -226,11 +226,11 @@ fn another_model_family_is_enforced_where_it_is_asked_for() {
 
 #[test]
 fn a_linter_reports_and_has_no_vote() {
-    let linter = SeatSpec {
+    let linter = ReviewerConfig {
         command: Some("lint".to_owned()),
-        ..seat("lint")
+        ..reviewer_config("lint")
     };
-    let policy = with(&[seat("one"), linter]);
+    let policy = with(&[reviewer_config("one"), linter]);
     let silent = review(ReviewClaim::Unknown, &[]);
     let mut story = reviewing(&policy, &["a"], 1);
     story.reviewed(approves()).reviewed(silent.clone());
@@ -247,7 +247,7 @@ fn a_linter_reports_and_has_no_vote() {
     story.reviewed(rejects(&["wrong"])).reviewed(silent);
     assert_eq!(story.stage(), Stage::Rework);
     let gates = &story.ticket.rounds[0].verdict.gates;
-    assert_eq!(gates[0].why, "0 of 1 approve, 1 needed");
+    assert_eq!(gates[0].why, "the reviewer did not approve");
 }
 
 fn must_fix_verified(second_opinion: bool) -> Policy {
@@ -447,7 +447,7 @@ fn criteria_and_demands_of_the_epic_are_answered_with_evidence_where_the_policy_
 }
 
 #[test]
-fn the_evolution_counts_every_finding_once_a_round() {
+fn the_table_by_round_counts_every_finding_once_a_round() {
     let mut story = reviewing(&Policy::default(), &["a"], 1);
     story.reviewed(rejects(&["Names are not escaped", "The end is cut"]));
     story
@@ -489,12 +489,12 @@ fn a_verifier_of_the_builders_principal_is_refused() {
 
 /// One reviewer, and a second one for changes of ten lines, once the first would approve.
 fn confirmed() -> Policy {
-    let last = SeatSpec {
+    let last = ReviewerConfig {
         second_reviewer: true,
         lines_min: 10,
-        ..seat("last")
+        ..reviewer_config("last")
     };
-    with(&[seat("one"), last])
+    with(&[reviewer_config("one"), last])
 }
 
 #[test]
@@ -535,9 +535,9 @@ fn a_small_change_needs_no_last_look_and_a_last_look_alone_is_no_panel() {
     let mut story = reviewing(&confirmed(), &["a"], 3);
     story.reviewed(approves());
     assert_eq!(story.stage(), Stage::Approved);
-    let alone = with(&[SeatSpec {
+    let alone = with(&[ReviewerConfig {
         second_reviewer: true,
-        ..seat("last")
+        ..reviewer_config("last")
     }]);
     assert!(!alone.problems().is_empty());
 }

@@ -1,12 +1,16 @@
 //! Decisions of people: the six ways to settle an escalation, waivers, and taking over.
 
+use findings::Severity;
 use flow::event::{AnswerOutcome, Choice};
 use flow::ledger::FindingStatus;
 use flow::policy::{Land, ROUNDS_HARD_CAP, ReviewMode};
 use flow::ticket::{ApprovedBy, CheckOutcome, Reason};
 use flow::{Actor, EventKind, Policy, Refused, Role, Stage, available_choices};
 
-use crate::story::{Story, accept, alias, approves, builder, human, rejects, settled, submission};
+use crate::story::{
+    Story, accept, alias, approves, builder, finding, human, rejects, reviewer, settled,
+    submission, verifier,
+};
 
 const OVER_RED: Choice = Choice::Accept {
     over_red_checks: true,
@@ -29,7 +33,7 @@ fn exhausted() -> Story {
 
 /// Confirms these findings and calls the others fixed.
 fn verify(story: &mut Story, confirmed: &[&str]) {
-    let by = crate::story::verifier();
+    let by = verifier();
     let lease = story.start("verify", &by);
     let answers = story
         .ticket
@@ -242,9 +246,9 @@ fn the_person_who_took_over_cannot_accept_what_they_wrote() {
         submission: Box::new(submission("by-hand")),
     };
     story.tell(&human(), what).green();
-    let lease = story.start("review", &crate::story::reviewer());
+    let lease = story.start("review", &reviewer());
     let report = story.review_report(lease, rejects(&["Alpha"]));
-    story.tell(&crate::story::reviewer(), report);
+    story.tell(&reviewer(), report);
     story.verified(AnswerOutcome::Confirmed);
     assert_eq!(story.stage(), Stage::Escalated);
     assert!(matches!(
@@ -405,4 +409,96 @@ fn whoever_is_not_a_person_settles_nothing() {
         let refused = story.refused(&Actor::new("x", role), accept());
         assert!(matches!(refused, Refused::WrongRole { .. }));
     }
+}
+
+fn commented(commit: &str, title: &str, must_fix: bool) -> EventKind {
+    EventKind::FindingsAdded {
+        commit: commit.to_owned(),
+        findings: vec![finding(title, Severity::Low)],
+        must_fix,
+    }
+}
+
+#[test]
+fn a_persons_must_fix_finding_takes_an_approval_back() {
+    let mut story = Story::begin();
+    story.built("c1").green().reviewed(approves());
+    assert_eq!(story.stage(), Stage::Approved);
+    story.tell(&human(), commented("c1", "The key is in the log", true));
+    assert_eq!(story.stage(), Stage::Rework);
+    assert!(story.ticket.approval.is_none());
+    assert_eq!(story.ticket.approvals_voided.len(), 1);
+    assert_eq!(story.jobs("merge"), 0);
+    // The next commit needs a verifier's proof, whatever the reviewers say.
+    story.built("c2").green().reviewed(approves());
+    assert_eq!(story.stage(), Stage::Reviewing);
+    story.verified(AnswerOutcome::Fixed);
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(story.ticket.ledger.entries[0].status, FindingStatus::Fixed);
+}
+
+#[test]
+fn a_persons_minor_finding_is_kept_and_stops_nothing() {
+    let mut story = Story::begin();
+    story.built("c1").green().reviewed(approves());
+    story.tell(&human(), commented("c1", "A shorter name", false));
+    assert_eq!(story.stage(), Stage::Approved);
+    assert_eq!(story.ticket.ledger.entries.len(), 1);
+}
+
+#[test]
+fn a_persons_finding_during_the_review_costs_the_round() {
+    let mut story = Story::begin();
+    story.built("c1").green();
+    story.tell(&human(), commented("c1", "The key is in the log", true));
+    assert_eq!(story.stage(), Stage::Reviewing);
+    story.reviewed(approves());
+    assert_ne!(story.stage(), Stage::Approved);
+}
+
+#[test]
+fn a_comment_needs_a_finding_and_the_current_commit() {
+    let mut story = Story::begin();
+    assert_eq!(
+        story.refused(&human(), commented("c1", "Too early", true)),
+        Refused::NothingToComment
+    );
+    story.built("c1").green();
+    assert!(matches!(
+        story.refused(&human(), commented("c0", "Another commit", true)),
+        Refused::OtherCommit { .. }
+    ));
+    let empty = EventKind::FindingsAdded {
+        commit: "c1".to_owned(),
+        findings: Vec::new(),
+        must_fix: true,
+    };
+    assert_eq!(story.refused(&human(), empty), Refused::NoFindings);
+    for by in [builder(), reviewer(), verifier()] {
+        assert!(matches!(
+            story.refused(&by, commented("c1", "An agent's", true)),
+            Refused::WrongRole { .. }
+        ));
+    }
+}
+
+#[test]
+fn a_person_takes_a_waiver_back_by_reporting_again() {
+    let mut story = exhausted();
+    let title = story.ticket.ledger.entries[0].finding.title.clone();
+    let waiver = EventKind::Waived {
+        finding: "F1".to_owned(),
+        why: "internal names only".to_owned(),
+    };
+    story.tell(&human(), waiver);
+    let commit = story
+        .ticket
+        .submission
+        .as_ref()
+        .map(|put| put.commit.clone());
+    story.tell(
+        &human(),
+        commented(&commit.unwrap_or_default(), &title, true),
+    );
+    assert!(story.ticket.ledger.entries[0].status.is_open());
 }

@@ -195,7 +195,7 @@ fn a_rework_round_knows_the_findings_and_the_approval_ends_them() {
         .reviewed(approves());
     assert_eq!(story.stage(), Stage::Approved);
     assert_eq!(story.ticket.rounds.len(), 2);
-    assert_eq!(story.ticket.setback, None);
+    assert_eq!(story.ticket.rework_reason, None);
 }
 
 #[test]

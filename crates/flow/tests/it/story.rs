@@ -39,6 +39,7 @@ pub fn alias(role: Role) -> Actor {
         role,
         family: None,
         written: None,
+        model: None,
     }
 }
 
@@ -316,7 +317,7 @@ impl Story {
             lease,
             commit: self.commit(),
             review: Box::new(review),
-            isolation: "read-only mount".to_owned(),
+            sandbox: "read-only mount".to_owned(),
             usage: Usage::default(),
         }
     }

@@ -3,7 +3,9 @@
 use findings::{BlockingIssue, Review, ReviewClaim, Severity};
 use flow::event::AnswerOutcome;
 use flow::ledger::FindingStatus;
-use flow::policy::{Gates, MinorOnly, RedOnBase, SeatSpec, VerifyNewFindings, Votes, Weights};
+use flow::policy::{
+    Gates, MinorOnly, RedOnBase, ReviewerConfig, VerifyNewFindings, Votes, Weights,
+};
 use flow::ticket::CheckOutcome;
 use flow::verdict::{Verdict, compute_verdict};
 use flow::{Actor, EventKind, Policy, Role, Stage};
@@ -50,7 +52,10 @@ fn json_approve_with_a_critical_finding_is_no_approval() {
     assert_eq!(story.stage(), Stage::Rework);
     assert_eq!(failed_gates(&story), ["no open must-fix"]);
     let shown = last(&story).disagreement.as_deref().unwrap();
-    assert!(shown.starts_with("rita approved, but:"), "{shown}");
+    assert!(
+        shown.starts_with("rita approved, but the must-fix finding F1 is open"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -215,14 +220,14 @@ fn enormous_weights_neither_panic_nor_pass() {
     assert_eq!(story.stage(), Stage::Rework);
 }
 
-fn panel(votes: Votes, seats: &[&str]) -> Policy {
-    let seat = |name: &&str| SeatSpec {
+fn panel(votes: Votes, reviewers: &[&str]) -> Policy {
+    let reviewer = |name: &&str| ReviewerConfig {
         name: (*name).to_owned(),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     };
     Policy {
         votes,
-        reviewers: seats.iter().map(seat).collect(),
+        reviewers: reviewers.iter().map(reviewer).collect(),
         minor_only: MinorOnly::Rework,
         ..Policy::default()
     }
@@ -242,9 +247,9 @@ fn votes_are_counted_by_all_majority_or_quorum() {
     let low = finding("A comment is missing", Severity::Low);
     for (votes, yes, stage) in rows {
         let mut story = reviewing(&panel(votes, &["one", "two", "three"]));
-        for seat in 0..3 {
-            let by = Actor::new(&format!("reviewer-{seat}"), Role::Reviewer);
-            let given = if seat < yes {
+        for reviewer in 0..3 {
+            let by = Actor::new(&format!("reviewer-{reviewer}"), Role::Reviewer);
+            let given = if reviewer < yes {
                 approves()
             } else {
                 review(ReviewClaim::ChangesRequested, std::slice::from_ref(&low))
@@ -256,7 +261,7 @@ fn votes_are_counted_by_all_majority_or_quorum() {
 }
 
 #[test]
-fn nothing_is_decided_before_every_seat_has_answered() {
+fn nothing_is_decided_before_every_reviewer_has_answered() {
     let mut story = reviewing(&panel(Votes::Quorum(1), &["one", "two"]));
     story.reviewed(approves());
     assert_eq!(story.stage(), Stage::Reviewing);
@@ -266,8 +271,8 @@ fn nothing_is_decided_before_every_seat_has_answered() {
 #[test]
 fn a_single_critical_blocks_a_majority() {
     let mut story = reviewing(&panel(Votes::Majority, &["one", "two", "three"]));
-    for seat in ["one", "two"] {
-        story.reviewed_by(&Actor::new(seat, Role::Reviewer), approves());
+    for reviewer in ["one", "two"] {
+        story.reviewed_by(&Actor::new(reviewer, Role::Reviewer), approves());
     }
     let critical = finding("The password is logged", Severity::Critical);
     story.reviewed(review(ReviewClaim::ChangesRequested, &[critical]));
@@ -276,7 +281,7 @@ fn a_single_critical_blocks_a_majority() {
 }
 
 #[test]
-fn one_reviewer_in_two_seats_cannot_hide_its_no_behind_its_yes() {
+fn one_reviewer_in_two_reviewers_cannot_hide_its_no_behind_its_yes() {
     let policy = Policy {
         minor_only: MinorOnly::Approve,
         ..panel(Votes::Quorum(1), &["one", "two"])

@@ -1,6 +1,9 @@
 //! MCP over stdio as a thin bridge to a running server, so that all agents share one state: a line
 //! in, a call of `/mcp`, lines out. It knows only as much of the protocol as the headers need. An
 //! unreachable server is reported to the agent as a retryable error.
+//!
+//! One client on the server's side also means that an agent needs a token and no access to the
+//! database.
 
 use std::sync::Arc;
 
@@ -17,6 +20,8 @@ use app::failure::Failure;
 use app::remote::{RemoteServer, ServerUnreachable};
 
 /// Concurrent calls to the server.
+/// An agent may send many calls before it reads an answer. Beyond this number the next line is not
+/// read.
 const CALLS_MAX: usize = 64;
 /// First protocol version whose headers repeat the method and name of the message.
 const HEADERS_SINCE: &str = "2026-07-28";
@@ -55,6 +60,7 @@ pub async fn run(
     let mut calls = JoinSet::new();
     let mut lines = input;
     while let Some(line) = next_line(&mut lines).await? {
+        // Closed only at the end of the program.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             break;
         };
@@ -63,6 +69,7 @@ pub async fn run(
             bridge.forward(&line).await;
             drop(permit);
         });
+        // Finished calls are collected, so that the set does not grow with the connection's age.
         while calls.try_join_next().is_some() {}
     }
     while calls.join_next().await.is_some() {}
@@ -74,6 +81,7 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec
     loop {
         let mut line = Vec::new();
         let max = u64::try_from(BODY_MAX).unwrap_or(u64::MAX);
+        // One message is one line. Without the limit a line without an end would fill the memory.
         let read = (&mut *input).take(max).read_until(b'\n', &mut line).await;
         let fail = |error: std::io::Error| {
             Failure::error(format!("could not read from the agent: {error}"))
@@ -103,7 +111,14 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
                     .await;
             }
         };
+        // Messages without an id are notifications. Their errors are not answered.
         let id = message.get("id").cloned().unwrap_or_default();
+        // The message is written again below, which would hide the second key from the server.
+        if std::str::from_utf8(line).is_ok_and(findings::repeats_a_key) {
+            let why =
+                "the JSON of this call has the same key twice in one object; send each key once";
+            return self.send_error(&id, PARSE_ERROR, why).await;
+        }
         match self.send(&message).await {
             Ok(response) => self.answer(&message, &id, response).await,
             Err(ServerUnreachable { why, .. }) => self.report_unreachable(&id, &why).await,
@@ -116,12 +131,15 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
         let server = self.server.read().await.clone();
         let first = self.post(&server, message).await;
         match first {
+            // Only if nothing was sent: a report that may have arrived must not be sent a second
+            // time.
             Err(ServerUnreachable { unsent: true, .. }) => {}
             answered => return answered,
         }
         let Ok(server) = (self.find)() else {
             return first;
         };
+        // All later calls use the new address.
         *self.server.write().await = server.clone();
         self.post(&server, message).await
     }
@@ -160,6 +178,7 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
     /// Returns the protocol version: in the newest protocol each message names it, in older ones
     /// `initialize` agrees on it.
     async fn version(&self, message: &Value) -> Option<String> {
+        // The version is not agreed on yet in this message.
         if message["method"] == "initialize" {
             return None;
         }
@@ -183,12 +202,14 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
             Ok(body) => body,
             Err(ServerUnreachable { why, .. }) => return self.report_unreachable(id, &why).await,
         };
+        // The server's answer is written as it is, also an error of the protocol.
         if is_message && !body.is_empty() {
             if message["method"] == "initialize" {
                 self.remember_version(&body).await;
             }
             return self.write(&body).await;
         }
+        // An empty answer with success is the answer to a notification.
         if !status.is_success() {
             self.report_refusal(id, status, &body).await;
         }
@@ -224,6 +245,7 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
                     self.write(message).await;
                 }
             }
+            // The stream has no limit in sum, but one message has.
             if rest.len() > BODY_MAX {
                 return self
                     .report_unreachable(id, "a message from the server is too large")
@@ -243,6 +265,7 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
             StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::TOO_MANY_REQUESTS,
         ];
+        // Busy and throttled are worth another try; the agent is told so.
         if later.contains(&status) {
             return self.report_unreachable(id, &why).await;
         }
@@ -271,6 +294,8 @@ impl<W: AsyncWrite + Unpin + Send> StdioBridge<W> {
     /// Writes a message as one line.
     async fn write(&self, message: &[u8]) {
         let mut line: Vec<u8> = message.trim_ascii().to_vec();
+        // A line break inside a message would end it early. JSON has none outside of strings, and
+        // inside they are escaped.
         line.retain(|byte| !matches!(byte, b'\n' | b'\r'));
         line.push(b'\n');
         let mut output = self.output.lock().await;

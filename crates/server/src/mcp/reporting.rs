@@ -1,4 +1,7 @@
 //! Answers reports: once per attempt, and recorded if refused.
+//!
+//! Agents lose answers: their client times out, or the server restarts. They then send the same
+//! report again, which must not count twice and must not fail.
 
 use engine::coordinator::Once;
 use flow::Ticket;
@@ -33,11 +36,14 @@ impl McpServer {
         once: Option<&Once>,
         report: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
+        // Asked before the report runs, which covers the ordinary repetition.
         if let Some(answer) = self.previous_answer(once).await? {
             return Ok(answer);
         }
         match report.await {
             Ok(answer) => Ok(answer),
+            // Two equal calls at the same time: the second is refused by the fence and finds the
+            // first one's answer here.
             Err(failure) => self.previous_answer(once).await?.ok_or(failure),
         }
     }
@@ -69,6 +75,7 @@ pub(super) fn once(
     let attempt: Attempt = attempt?.parse().ok()?;
     let payload = serde_json::to_vec(payload).unwrap_or_default();
     Some(Once {
+        // The agent's name is a part of the key, so that no caller can read the answer of another.
         key: format!("mcp/{}/{attempt}/{action}", identity.actor.agent),
         payload_hash: engine::hash::short_sha256(&payload),
         answer,

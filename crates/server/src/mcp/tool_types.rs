@@ -97,7 +97,7 @@ pub struct ReviewResultParams {
     /// Must be the assignment's commit.
     #[serde(default)]
     pub commit: Option<String>,
-    /// Required unless approved.
+    /// Required unless approved. An approval carries no prose: use findings.
     #[serde(default)]
     pub feedback: String,
     /// title, problem, severity, confidence, file, line, fix, …

@@ -63,7 +63,7 @@ fn action_of(tool: &str) -> Action {
 }
 
 /// Returns the tools of a role.
-fn tools_of_role(role: Role) -> &'static [&'static str] {
+pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
     match role {
         Role::Builder => &[
             "get_my_assignment",

@@ -1,6 +1,9 @@
 //! Delivery loop of one target: sends events in order, with a bounded number of retries. A target
 //! that accepts nothing is given up, which is recorded once; then each message is tried once, until
 //! one arrives.
+//!
+//! Two servers may share one database. The lease on the position lets one of them deliver; the
+//! other takes over when it is lost.
 
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use app::operations::{App, Cursor};
 /// Lease on the target's position. After a crash it stays taken for this long.
 const LEASE: Duration = Duration::from_secs(10);
 /// Interval at which the lease is renewed.
+/// A third of the lease, so that one failed renewal does not lose it.
 const RENEW: Duration = Duration::from_secs(3);
 
 /// Reason why delivery ended.
@@ -33,6 +37,8 @@ struct TargetDelivery {
     sender: NotificationSender,
     stop: StopSignal,
     /// Messages lost since the target was given up; `None` while it works.
+    /// While the target is given up, each message is tried once and counted. A retry of each would
+    /// take hours to come back to the present.
     lost_count: Option<u64>,
 }
 
@@ -45,6 +51,7 @@ pub async fn run_delivery(app: App, sender: NotificationSender, start: Cursor, s
         lost_count: None,
     };
     loop {
+        // Opened again after every loss: the position may have moved under another process.
         let feed = EventFeed::open(&delivery.app, &name, start, LEASE).await;
         if let Some(Some(feed)) = feed.log_err("read the event log for a notification") {
             let end = delivery.follow(feed).await;
@@ -66,6 +73,8 @@ impl TargetDelivery {
                 tokio::select! {
                     () = feed.wait_for_events(RENEW) => {}
                     () = self.stop.requested() => {
+                        // The stop and an event can arrive together, for example at the end of
+                        // `run`.
                         // Events that arrived at the same moment are delivered too.
                         if feed.next_page().await?.is_none() {
                             feed.release().await;
@@ -93,6 +102,8 @@ impl TargetDelivery {
         let mut last_cursor = None;
         let mut nth = 0;
         for line in &page.lines {
+            // Several lines of the log can have one position. The number tells their messages
+            // apart, so that each has an id of its own.
             if last_cursor.is_some_and(|last| last != line.cursor) {
                 nth = 0;
             }
@@ -100,6 +111,8 @@ impl TargetDelivery {
             nth += 1;
             if message.is_for(&self.sender.target) {
                 // Advance past earlier events, so that they are not read again.
+                // Before a message is sent, everything before it counts as done. After a crash only
+                // this message is repeated.
                 if let Some(last) = last_cursor.filter(|last| *last != line.cursor)
                     && !feed.advance_to(last).await?
                 {
@@ -127,12 +140,15 @@ impl TargetDelivery {
             let (why, is_final) = match self.send(feed, message).await? {
                 None => return Ok(Some(DeliveryEnd::Lost)),
                 Some(DeliveryOutcome::Delivered(_)) => {
+                    // Written before the next message, so that the log shows when the target came
+                    // back.
                     self.note_recovery().await?;
                     return Ok(None);
                 }
                 Some(DeliveryOutcome::Retry(why)) => (why, false),
                 Some(DeliveryOutcome::Rejected(why)) => (why, true),
             };
+            // In a given-up target the first failure is enough.
             if is_final || self.lost_count.is_some() || tries >= self.sender.target.tries_max {
                 self.give_up(message, tries, &why).await?;
                 return Ok(None);
@@ -151,6 +167,7 @@ impl TargetDelivery {
         message: &Notification,
     ) -> Result<Option<DeliveryOutcome>, Failure> {
         let now = self.app.now();
+        // Renewed while it sends: a slow target may take longer than the lease.
         let sending = self.sender.deliver(message, now);
         tokio::pin!(sending);
         loop {
@@ -202,6 +219,7 @@ impl TargetDelivery {
         feed: &EventFeed,
         pause: Duration,
     ) -> Result<Option<DeliveryEnd>, Failure> {
+        // In parts, so that the lease is renewed and a stop is heard.
         let mut left = pause;
         while !left.is_zero() {
             let part = left.min(RENEW);

@@ -1,5 +1,8 @@
 //! Sends one POST and judges the answer. It follows no redirects, reads answers up to a limit, and
 //! gives up after the target's timeout.
+//!
+//! A redirect would send the message, with its signature, to an address that the person did not
+//! configure.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use app::settings::notify::NotifyTarget;
 use app::settings::server::ServerTrust;
 
 /// Maximum size of an answer that is read.
+/// Only its beginning is shown, in the log.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 /// Idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(20);
@@ -40,6 +44,7 @@ impl WebhookClient {
             .parse::<hyper::Uri>()
             .ok()
             .filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+        // Checked at the start, so that a typo is not found by the first lost escalation.
         if parsed.and_then(|uri| uri.host().map(drop)).is_none() {
             // The address itself may be a secret, so the message omits it.
             return Err(Failure::usage(format!(
@@ -78,6 +83,8 @@ impl WebhookClient {
         };
         match tokio::time::timeout(self.within, exchange).await {
             Ok(Ok(outcome)) => outcome,
+            // A target that cannot be reached may be back; one that answers with an error of the
+            // client will not take this message.
             Ok(Err(why)) => DeliveryOutcome::Retry(why),
             Err(_) => DeliveryOutcome::Retry(format!("no answer in {} s", self.within.as_secs())),
         }
@@ -92,6 +99,8 @@ async fn delivery_outcome(response: Response<Incoming>) -> DeliveryOutcome {
     let body = findings::one_line(&String::from_utf8_lossy(&body.unwrap_or_default()));
     let answer = format!("{} {}", status.as_u16(), findings::shorten(&body, 200));
     let answer = answer.trim_end().to_owned();
+    // These three are errors of the client by their number and ask for another try by their
+    // meaning.
     let later = [
         StatusCode::REQUEST_TIMEOUT,
         StatusCode::TOO_EARLY,

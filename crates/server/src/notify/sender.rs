@@ -1,4 +1,7 @@
 //! Delivers one message to one target, once.
+//!
+//! A sender never waits and never retries: `delivery` decides on that, because only it holds the
+//! position in the log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +16,7 @@ use app::settings::Environment;
 use app::settings::notify::{NotifyChannel, NotifyTarget};
 
 /// Maximum output of a command that is kept.
+/// A command may print without end.
 const OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
 /// Delay before the first retry.
@@ -37,6 +41,7 @@ pub struct NotificationSender {
     /// Working directory of commands.
     directory: PathBuf,
     /// Ties a command's life to ours.
+    // A notification command must not outlive the server.
     launcher: Launcher,
 }
 
@@ -71,6 +76,7 @@ impl NotificationSender {
                 let path = path.map(|(_, value)| value.clone()).unwrap_or_default();
                 let program = match process::find_program(program, &path, &self.directory) {
                     Ok(program) => program,
+                    // The program may be installed later, so this is no final error.
                     Err(error) => return DeliveryOutcome::Retry(error.to_string()),
                 };
                 let call = ShortCommand {
@@ -97,6 +103,7 @@ impl NotificationSender {
     pub fn retry_delay(&self, message: &Notification, tries: u32) -> Duration {
         let whole = BACKOFF.saturating_mul(1 << tries.saturating_sub(1).min(16));
         let whole = whole.min(BACKOFF_MAX);
+        // Jitter by hash: targets that failed together come back at different times.
         let spread = format!("{} {} {tries}", self.target.name, message.id);
         let digits = engine::hash::short_sha256(spread.as_bytes());
         let digits = digits.get(..4).unwrap_or_default();
@@ -119,6 +126,8 @@ fn webhook_headers(
         ("webhook-timestamp", secs.to_string()),
     ];
     if let Some(key) = key {
+        // Id, time and body are signed together, so that an old message cannot be sent again under
+        // another id or time.
         let content = format!("{id}.{secs}.{body}");
         let signature = engine::secret::hmac_base64(key, content.as_bytes());
         headers.push(("webhook-signature", format!("v1,{signature}")));

@@ -1,5 +1,8 @@
 //! Intake of task files: waits until a file is complete, queues it once, or rejects it with a
 //! reason.
+//!
+//! Programs write task files without a temporary name, so a file that is not JSON may be half
+//! written. It gets time; a file that is JSON but no task gets none.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,9 +21,11 @@ use app::operations::tasks::listing::{self, EnqueueError, TaskCard, TaskStatus};
 /// Time without changes after which an unreadable file is rejected.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Total time after which an unreadable file is rejected, even if it still changes.
+/// A log that somebody writes into the queue would change for ever.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const NAME_BYTES_MAX: usize = 200;
 /// Names tried for a rejected file.
+/// More rejected files of one name mean that a program is in a loop.
 const NAMES_TRIED_MAX: u32 = 10_000;
 
 /// State of a file, valid while the file does not change.
@@ -76,10 +81,12 @@ impl Spool {
         let names = directory.names().map_err(io_error)?;
         let names: BTreeSet<OsString> = names.into_iter().filter(|name| is_task(name)).collect();
         self.files
+            // Forgotten files can come back under the same name and are then looked at again.
             .retain(|(of, name), _| of != queue || names.contains(name));
         for name in names {
             let key = (queue.to_owned(), name.clone());
             let previous = self.files.get(&key).copied();
+            // An unchanged file is not read again: most files of a busy spool are unchanged.
             if previous.is_some_and(|state| state.is_current(directory.fingerprint(&name))) {
                 continue;
             }
@@ -96,6 +103,7 @@ impl Spool {
                 }
                 IntakeOutcome::Bad(why) => {
                     // A file that cannot be moved must not block the others.
+                    // The others behind it must still be queued.
                     if let Err(failure) = self.reject_file(&directory, queue, &name, &why).await {
                         let about = format!("{queue}/{}", name.to_string_lossy());
                         self.note_once(&about, &failure.message).await;
@@ -114,6 +122,7 @@ impl Spool {
         before: Option<SpoolFileState>,
     ) -> Result<IntakeOutcome, Failure> {
         let (print, bytes) = match directory.read(name, task::BYTES_MAX) {
+            // The read and the fingerprint come from the same open file.
             Ok(SpoolEntry::File(print, bytes)) => (print, bytes),
             Ok(SpoolEntry::Large) => {
                 let max = task::BYTES_MAX / 1024;
@@ -142,8 +151,11 @@ impl Spool {
         print: FileFingerprint,
         file: TaskFile,
     ) -> Result<IntakeOutcome, Failure> {
+        // The store knows the task from an earlier start of the server, so a restart queues nothing
+        // twice.
         if let Some(card) = listing::find(&self.app, &file.id).await? {
             let outcome = self.match_existing(queue, name, print, &file, &card);
+            // A program cancels a task by writing the status into its file.
             let is_cancelled = file.status == Some(TaskStatus::Cancelled) && card.status.is_open();
             if is_cancelled && matches!(outcome, IntakeOutcome::Seen(_)) {
                 let why = "cancelled in its task file";
@@ -154,6 +166,7 @@ impl Spool {
             }
             return Ok(outcome);
         }
+        // Another program works on that file. It is not ours to queue.
         if file.status != Some(TaskStatus::Pending) {
             return Ok(IntakeOutcome::Seen(SpoolFileState::Elsewhere(print)));
         }
@@ -163,7 +176,9 @@ impl Spool {
         let (app, id) = (&self.app, &file.id);
         match listing::enqueue_task(app, queue, file.priority, file.body.clone(), id).await {
             Ok(()) => {}
+            // A full queue is final for this file: the reason tells its author to try again.
             Err(EnqueueError::Full(why)) => return Ok(IntakeOutcome::Bad(why)),
+            // A store that is away is no fault of the file; the next scan tries again.
             Err(EnqueueError::NotNow(error)) => return Err(error.into()),
         }
         let text = |key: &str| {
@@ -190,6 +205,7 @@ impl Spool {
         file: &TaskFile,
         card: &TaskCard,
     ) -> IntakeOutcome {
+        // The same id with other content would hide one of two tasks.
         if card.queue != queue || !task::is_same(&file.body, &card.body) {
             return IntakeOutcome::Bad(format!(
                 "another task already has the id {} with different content; use another id",
@@ -197,6 +213,7 @@ impl Spool {
             ));
         }
         let task = self.tasks.get(&file.id);
+        // A copy of the file next to it would be shown and finished twice.
         if task.is_some_and(|task| task.is_in_another_file(name, |other| self.has(queue, other))) {
             return IntakeOutcome::Bad(format!(
                 "another file in the queue already has the id {}",
@@ -235,6 +252,7 @@ impl Spool {
             match directory.move_to(name, &target, &new) {
                 Ok(()) => break,
                 // The file was removed in the meantime.
+                // Its author took it back, which is no error.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
                 Err(error)
                     if error.kind() == std::io::ErrorKind::AlreadyExists
@@ -246,6 +264,7 @@ impl Spool {
                 Err(error) => return Err(io_error(error)),
             }
         }
+        // Forgotten first, so that the same name can be used again at once.
         self.files.remove(&(queue.to_owned(), name.to_owned()));
         let reason = format!("{new} was rejected: {why}\n");
         let reason_file = format!("{new}.reason");
@@ -283,6 +302,7 @@ fn path_problem(queue: &str, name: &OsStr, agent_exists: bool) -> Option<String>
 }
 
 /// Replaces unsafe characters in a file name.
+/// The name comes from outside and is used in paths, messages and logs.
 fn safe_name(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

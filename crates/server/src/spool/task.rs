@@ -1,5 +1,8 @@
 //! The task file: its validation, and the fields that Countersign writes. All other fields are kept
 //! as they are.
+//!
+//! A task file belongs to two programs. Fields that we do not know are written back unchanged,
+//! because the other one needs them.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +11,9 @@ use app::operations::tasks::listing::{TaskCard, TaskStatus};
 /// Maximum size of a task file.
 pub const BYTES_MAX: usize = 256 * 1024;
 /// Maximum length of an id, because ids become file names.
+/// File systems allow 255 bytes for a name, and we add endings.
 const ID_CHARS_MAX: usize = 128;
+// Each of them is looked up in the store with every scan.
 const DEPENDENCIES_MAX: usize = 100;
 /// Fields that only Countersign writes; their values in a new file are ignored.
 const OWN_FIELDS: [&str; 6] = [
@@ -58,9 +63,12 @@ fn validate(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFil
             "its id {id:?} is invalid: use letters, digits, '-', '_' and '.', at most {ID_CHARS_MAX}, not starting with '.'"
         )));
     }
+    // A title is what people see in every list.
     if text(&fields, "title")?.is_none_or(|title| title.trim().is_empty()) {
         return Err(invalid("it has no `title`"));
     }
+    // A file in the wrong directory is a mistake of its author, and a task must not run as another
+    // agent.
     if let Some(agent) = text(&fields, "assigned_to")?
         && !belongs_to(agent, queue)
     {
@@ -69,6 +77,7 @@ fn validate(queue: &str, fields: Map<String, Value>) -> Result<TaskFile, TaskFil
             "it is assigned to {agent:?}, but lies in the queue of {queue:?}"
         )));
     }
+    // The type is free, but it has to be a text, as the other fields are.
     text(&fields, "type")?;
     Ok(TaskFile {
         id: id.to_owned(),
@@ -126,6 +135,7 @@ pub fn is_file_name(word: &str) -> bool {
 }
 
 /// Whether the agent is the queue's own, or a replica (`qa-2` of `qa`).
+/// Replicas share the queue of their agent.
 fn belongs_to(agent: &str, queue: &str) -> bool {
     let rest = agent.strip_prefix(queue);
     let number = rest.and_then(|rest| rest.strip_prefix('-'));
@@ -144,6 +154,8 @@ fn without_own_fields(mut fields: Map<String, Value>) -> Map<String, Value> {
     for name in OWN_FIELDS {
         fields.shift_remove(name);
     }
+    // A file that we have written has another status than the queued task, and still is the same
+    // task.
     fields.insert("status".to_owned(), "pending".into());
     fields.insert("retry_count".to_owned(), 0.into());
     fields

@@ -28,12 +28,12 @@ impl SpoolWatcher {
     pub fn new() -> Self {
         let changed = Arc::<Notify>::default();
         let inotify = open_inotify().ok().map(Arc::new);
-        if let Some(eyes) = inotify.clone() {
-            let rung = Arc::clone(&changed);
+        if let Some(watcher) = inotify.clone() {
+            let sender = Arc::clone(&changed);
             // Without the thread, the slow scan still works.
             thread::Builder::new()
                 .name("spool-watch".to_owned())
-                .spawn(move || eyes.forward_events(&rung))
+                .spawn(move || watcher.forward_events(&sender))
                 .log_err("start the thread that watches the spool");
         }
         Self { inotify, changed }
@@ -41,7 +41,7 @@ impl SpoolWatcher {
 
     /// Adds a directory; adding it twice has no effect.
     pub fn add(&self, directory: &Path) {
-        let Some(eyes) = &self.inotify else { return };
+        let Some(watcher) = &self.inotify else { return };
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::CREATE
@@ -49,7 +49,7 @@ impl SpoolWatcher {
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
         // The machine may have too many watches; the slow scan covers this directory then.
-        let watched = inotify::add_watch(&eyes.changes, directory, flags);
+        let watched = inotify::add_watch(&watcher.changes, directory, flags);
         watched.log_err("watch a directory of the spool");
     }
 
@@ -61,9 +61,9 @@ impl SpoolWatcher {
 
 impl Drop for SpoolWatcher {
     fn drop(&mut self) {
-        if let Some(eyes) = &self.inotify {
+        if let Some(watcher) = &self.inotify {
             // Ignored: the counter cannot overflow with a single write.
-            let _ = rustix::io::write(&eyes.end, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&watcher.end, &1_u64.to_ne_bytes());
         }
     }
 }

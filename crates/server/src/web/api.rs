@@ -6,6 +6,7 @@ mod tickets;
 mod work;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::pin::Pin;
 
 use axum::Router;
@@ -26,6 +27,8 @@ use app::failure::Failure;
 use app::operations::identity::Identity;
 use app::operations::questions::{Method, Question, TicketSummary, path_fields};
 use app::operations::{self, App, assignments};
+
+const FIELDS_HINT: &str = "see /api/v1/openapi.json for the expected fields";
 
 /// Function that generates the schema of a body.
 pub type SchemaFn = fn() -> schemars::Schema;
@@ -139,47 +142,43 @@ impl IntoResponse for ApiResponse {
 impl ApiCall {
     /// Deserialises the question from the path plus the query or the body.
     fn question<Q: Question>(&self) -> Result<Q, Problem> {
-        let hint = "see /api/v1/openapi.json for the expected fields";
         if Q::METHOD == Method::Get {
-            let fields: Vec<_> = self.path.iter().chain(&self.query).collect();
-            let text = serde_urlencoded::to_string(fields).unwrap_or_default();
-            let read = serde_urlencoded::from_str(&text);
-            return read.map_err(|error| {
-                let why = format!("invalid request parameters: {error}");
-                Problem::new(StatusCode::BAD_REQUEST, why).hint(hint)
-            });
+            return serde_urlencoded::from_str(&self.parameters())
+                .map_err(|error| bad_parameters(&error));
         }
-        let bad = |error: &dyn std::fmt::Display| {
-            let why = format!("invalid request body: {error}");
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why).hint(hint)
-        };
-        let nothing = self.body.is_empty() && path_fields(Q::PATH).next().is_some();
+        serde_json::from_value(self.fields(Q::PATH)?).map_err(|error| bad_body(&error))
+    }
+
+    /// Writes the path's and the query's fields as one query, from which a question reads numbers too.
+    fn parameters(&self) -> String {
+        let fields: Vec<_> = self.path.iter().chain(&self.query).collect();
+        serde_urlencoded::to_string(fields).unwrap_or_default()
+    }
+
+    /// Merges the path's fields into those of the body.
+    fn fields(&self, path: &'static str) -> Result<Value, Problem> {
+        let nothing = self.body.is_empty() && path_fields(path).next().is_some();
         let body: &[u8] = if nothing { b"{}" } else { &self.body };
         let mut fields: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|error| bad(&error))?;
+            serde_json::from_slice(body).map_err(|error| bad_body(&error))?;
         for (name, value) in &self.path {
             if fields.insert(name.clone(), value.clone().into()).is_some() {
-                return Err(bad(&format!("{name} belongs in the path, not in the body")));
+                return Err(bad_body(&format!(
+                    "{name} belongs in the path, not in the body"
+                )));
             }
         }
-        serde_json::from_value(fields.into()).map_err(|error| bad(&error))
+        Ok(fields.into())
     }
 
     /// Deserialises the body.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            Problem::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                format!("invalid request body: {error}"),
-            )
-            .hint("see /api/v1/openapi.json for the expected fields")
-        })
+        serde_json::from_slice(&self.body).map_err(|error| bad_body(&error))
     }
 
     /// Refuses a change outside the ticket that the token is limited to.
-    async fn require_scope<Q: Question>(&self, question: &Q) -> Result<(), Problem> {
-        let tickets = question.tickets();
-        let changes = Q::METHOD != Method::Get;
+    async fn require_scope(&self, method: Method, tickets: Vec<&str>) -> Result<(), Problem> {
+        let changes = method != Method::Get;
         if let (Some(only), true, true) = (&self.identity.ticket, changes, tickets.is_empty()) {
             let why = format!("this token is only for ticket {only}");
             return Err(Problem::new(StatusCode::FORBIDDEN, why));
@@ -210,23 +209,40 @@ impl ApiCall {
     }
 }
 
+fn bad_parameters(error: &dyn Display) -> Problem {
+    let why = format!("invalid request parameters: {error}");
+    Problem::new(StatusCode::BAD_REQUEST, why).hint(FIELDS_HINT)
+}
+
+fn bad_body(error: &dyn Display) -> Problem {
+    let why = format!("invalid request body: {error}");
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why).hint(FIELDS_HINT)
+}
+
+/// Reads, checks and answers a question. Generic only where the types differ: it is compiled for
+/// every question.
 async fn answer_question<Q: Question>(call: ApiCall) -> Result<ApiResponse, Problem> {
     let question: Q = call.question()?;
-    call.require_scope(&question).await?;
-    let answer = question.answer(&call.app).await.map_err(|failure| {
-        let problem = Problem::from(failure);
-        match Q::METHOD {
-            Method::Get => problem.into_bad_query(),
-            Method::Post | Method::Delete => problem,
-        }
-    })?;
-    let version = Q::version(&answer);
-    let answer = if Q::CREATES {
-        ApiResponse::created(answer)?
-    } else {
-        ApiResponse::ok(answer)?
-    };
-    Ok(ApiResponse { version, ..answer })
+    Box::pin(call.require_scope(Q::METHOD, question.tickets())).await?;
+    let answer = question.answer(&call.app).await;
+    let answer = answer.map_err(|failure| answer_problem(Q::METHOD, failure))?;
+    Ok(ApiResponse {
+        status: if Q::CREATES {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        },
+        version: Q::version(&answer),
+        ..ApiResponse::ok(answer)?
+    })
+}
+
+fn answer_problem(method: Method, failure: Failure) -> Problem {
+    let problem = Problem::from(failure);
+    match method {
+        Method::Get => problem.into_bad_query(),
+        Method::Post | Method::Delete => problem,
+    }
 }
 
 /// Returns all routes.

@@ -1,5 +1,9 @@
 //! Auth middleware: checks the host and origin of a request and authenticates its bearer token,
 //! before any body is read. It refuses foreign hosts and origins, and calls without a valid token.
+//!
+//! The attack is a page in the browser of a person who runs the server: it can send requests to
+//! this machine. The browser writes the page's own host name and origin into them, and by those
+//! they are refused.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -23,6 +27,7 @@ pub async fn check_origin(
     request: Request,
     next: Next,
 ) -> Response {
+    // Kept for the record, because the request moves into the handler.
     let path = request.uri().path().to_owned();
     let response = match origin_problem(&state, &request) {
         None => next.run(request).await,
@@ -38,22 +43,28 @@ fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {
         let why = "the request has more than one Host header";
         return Some(Problem::new(StatusCode::BAD_REQUEST, why));
     }
+    // HTTP/2 and proxies put the host into the address, HTTP/1.1 into a header.
     let host = request
         .uri()
         .authority()
         .map(axum::http::uri::Authority::as_str)
         .or_else(|| text(headers, header::HOST));
     let is_own = |host: &&str| host_name(host).is_some_and(|name| is_own_host(state, name));
-    let Some(host) = host.filter(is_own) else {
+    // With an absolute address, the header is a second name: a proxy may have gone by that one.
+    let in_header = headers.get(header::HOST);
+    let header_is_own = in_header.is_none_or(|host| host.to_str().is_ok_and(|host| is_own(&host)));
+    let Some(host) = host.filter(|host| header_is_own && is_own(host)) else {
         let why = "this server does not answer to that host name";
         return Some(
             Problem::new(StatusCode::FORBIDDEN, why)
                 .hint("use its address, or start the server with --host NAME"),
         );
     };
+    // Only browsers send an origin. Programs have none and are let through to the token check.
     if !headers.contains_key(header::ORIGIN) {
         return None;
     }
+    // An origin that is no text counts as another origin.
     let origin = text(headers, header::ORIGIN).unwrap_or_default();
     let same = origin
         .split_once("://")
@@ -82,6 +93,8 @@ fn host_name(host: &str) -> Option<&str> {
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
         digits && port.parse::<u16>().is_ok()
     };
+    // No `@`, no slash and no blank: each of them would let one parser see another host than this
+    // one.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
     let is_valid = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
     (is_valid && !name.is_empty() && name.chars().all(plain)).then_some(name)
@@ -101,10 +114,12 @@ pub async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
+    // One store lookup per call, by the hash of the token.
     match identify(&state, request.headers()).await {
         Ok(Ok(identity)) => {
             let name = identity.actor.agent.clone();
             trace::authenticated(&name);
+            // The limit counts by agent and not by address: many agents share one machine.
             if !state.rates.allow(&name) {
                 return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many calls at once")
                     .hint("wait a second")
@@ -126,6 +141,7 @@ async fn identify(
     state: &ServerState,
     headers: &HeaderMap,
 ) -> Result<Result<Identity, AuthError>, Failure> {
+    // The scheme is compared without regard to case, as HTTP demands.
     let bearer = text(headers, header::AUTHORIZATION)
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
@@ -154,6 +170,7 @@ async fn record_refusal(state: &ServerState, path: &str, response: Response) -> 
     if let Some(RefusalReason(why)) = response.extensions().get() {
         let identity = response.extensions().get::<Identity>();
         let role = identity.map(|identity| identity.actor.role.as_str());
+        // The path is chosen by the caller and ends up in the log.
         let path = findings::shorten(&findings::one_line(path), PATH_CHARS_MAX);
         let body = json!({"path": path, "role": role, "why": why});
         identity::note_refusal(&state.app, identity, body).await;

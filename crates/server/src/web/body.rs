@@ -1,6 +1,9 @@
 //! Buffers request bodies whole before a handler sees them, with a limit in size and time. The rest
 //! of a body that is too large is read and discarded, so that the client gets the answer that says
 //! why.
+//!
+//! A client that still sends when the server closes sees a reset connection and not the answer.
+//! That is the reason for reading on.
 
 use std::time::Duration;
 
@@ -14,6 +17,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use super::problem::Problem;
 
 /// Maximum size of a request body.
+/// A review report with all findings fits many times.
 pub const BODY_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of an oversized body that are read and discarded; after that the connection is cut.
 const PASSED_MAX: usize = 64 * 1024 * 1024;
@@ -21,6 +25,7 @@ const PASSED_MAX: usize = 64 * 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(30);
 
 pub async fn buffer_body(request: Request, next: Next) -> Response {
+    // Most requests have no body, and need no timer.
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
@@ -44,6 +49,7 @@ pub async fn read(body: Body, max: usize, within: Duration) -> Result<Bytes, Pro
 }
 
 async fn within_size(mut body: Body, max: usize) -> Result<Bytes, Problem> {
+    // The length in the header is enough to refuse. The body is still read away.
     if body.size_hint().lower() > max as u64 {
         return Err(discard_rest(body, max).await);
     }

@@ -1,5 +1,8 @@
 //! Limits open connections to the available file descriptors. When all slots are taken, the oldest
 //! connection without a request is closed, so that silent clients cannot lock others out.
+//!
+//! Without the limit, a thousand silent clients use up all descriptors, and then the store and git
+//! cannot open files.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +12,10 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Upper limit of open connections; more of them wait in the listen backlog of the kernel.
+/// A connection costs memory even while it waits.
 const CONNECTIONS_MAX: u64 = 4096;
+// Below this number the server could not serve its own workers, so it takes descriptors from the
+// reserve instead.
 const CONNECTIONS_MIN: u64 = 16;
 /// File descriptors reserved for everything else: the store, repositories, agents.
 const DESCRIPTORS_RESERVED: u64 = 256;
@@ -40,6 +46,7 @@ pub struct ConnectionSlot {
 impl ConnectionLimiter {
     /// Sizes the limiter by the file descriptor limit of this process.
     pub fn for_this_process() -> Self {
+        // No limit is written as none; the upper limit then decides.
         let open_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let slots = open_max
             .saturating_sub(DESCRIPTORS_RESERVED)
@@ -57,12 +64,16 @@ impl ConnectionLimiter {
 
     /// Waits for a free slot. Returns `None` once the limiter is closed.
     pub async fn acquire(&self) -> Option<ConnectionSlot> {
+        // Checked before the wait, so that the newcomer does not wait for a client that never
+        // speaks.
         if self.free.available_permits() == 0 {
             self.evict_idle();
         }
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
         let connection = Arc::<Connection>::default();
         let mut newcomers = self.lock_idle();
+        // Connections that ended leave their weak reference behind. The list is swept when it
+        // doubles, so the cost per connection stays constant.
         if newcomers.len() >= 2 * self.count {
             newcomers.retain(|weak| {
                 weak.upgrade()
@@ -96,11 +107,14 @@ impl ConnectionLimiter {
 
 impl Connection {
     fn is_idle(&self) -> bool {
+        // Relaxed is enough: the flag guards nothing but itself. A late view evicts a connection in
+        // the moment of its first request, and the client connects again.
         !self.is_active.load(Ordering::Relaxed)
     }
 
     /// Records the first request; from now on the connection is not evicted.
     pub fn mark_active(&self) {
+        // `swap` tells the first request from the others, so that the waiter is woken once.
         if !self.is_active.swap(true, Ordering::Relaxed) {
             self.first_request.notify_one();
         }

@@ -1,5 +1,8 @@
 //! Event stream (SSE): all events in order, from any position in the log. A slow reader blocks
 //! nobody and loses nothing, because each stream reads the log at the pace of its reader.
+//!
+//! The position is the cursor of the log and not a counter of the stream. A reader that comes back
+//! names its last event and misses nothing, whichever server it meets.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -23,6 +26,7 @@ use app::operations::{Cursor, StoredEvent, history};
 /// Silence after which a comment is sent, so that a dead reader is noticed.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// Chunks that are read ahead of the reader.
+/// The channel is the brake: a slow reader fills it, and then the log is not read on.
 const READ_AHEAD_MAX: usize = 4;
 
 #[derive(Debug, Deserialize)]
@@ -41,12 +45,14 @@ pub async fn stream(
 ) -> Result<Response, Problem> {
     let bad = |why: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, why);
     let Query(StreamQuery { after }) = query.map_err(|error| bad(&error))?;
+    // Events show the work of all agents, which would break the independence of reviewers.
     if !RouteAccess::People.admits(identity.actor.role) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "agents may not read the event stream",
         ));
     }
+    // Browsers send this header when they connect again. It is newer than the address, so it wins.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let position = last.map(str::to_owned).or(after);
     let after = match position {
@@ -79,6 +85,7 @@ async fn follow(
             KEEP_ALIVE_AFTER,
         )
         .await;
+        // A failed read ends the stream. The client connects again, with its position.
         let Ok(events) = batch else {
             return;
         };
@@ -87,6 +94,8 @@ async fn follow(
                 after = last.cursor;
                 events.iter().map(sse_frame).collect()
             }
+            // A comment of the protocol; readers ignore it. Writing it shows whether the reader is
+            // still there.
             None => ": still here\n\n".to_owned(),
         };
         if sender.send(Bytes::from(text)).await.is_err() {

@@ -1,4 +1,7 @@
 //! Errors as `application/problem+json`: the cause, and hints on what to do next.
+//!
+//! The same failure has an exit code on the command line and a status here. The code travels along,
+//! so that a command against a server ends as it would locally.
 
 use std::fmt::Display;
 
@@ -36,6 +39,7 @@ impl Problem {
             hints: Vec::new(),
             exit: None,
             retry_after_secs: None,
+            // These two are worth a note in the event log by default: somebody tried something.
             is_refusal: matches!(
                 status,
                 StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
@@ -78,6 +82,7 @@ impl Problem {
     }
 
     /// Turns 422 into 400 for requests without a body.
+    /// A client that sent no body cannot correct one.
     #[must_use]
     pub fn into_bad_query(mut self) -> Self {
         if self.status == StatusCode::UNPROCESSABLE_ENTITY {
@@ -93,9 +98,11 @@ impl Problem {
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
+        // A match without a wildcard: a new exit code has to choose its status.
         let status = match failure.exit {
             _ if failure.not_found => StatusCode::NOT_FOUND,
             ExitKind::Usage => StatusCode::UNPROCESSABLE_ENTITY,
+            // The store may be back in a moment, so the client is told to retry.
             ExitKind::Store => StatusCode::SERVICE_UNAVAILABLE,
             ExitKind::Error | ExitKind::Child(_) => StatusCode::INTERNAL_SERVER_ERROR,
             ExitKind::Done
@@ -154,6 +161,7 @@ impl IntoResponse for Problem {
         if let Some(secs) = self.retry_after_secs {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
         }
+        // HTTP demands this header with a 401.
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

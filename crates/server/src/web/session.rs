@@ -2,15 +2,19 @@
 //! `Mcp-Session-Id` on `initialize` and repeats it, which distinguishes two processes that share a
 //! token. Any server accepts any label, so clients do not notice a restart. The newest protocol has
 //! no sessions.
+//!
+//! The label proves nothing and grants nothing. It only separates the claims of two processes, see
+//! `flow::attempt`.
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 
+use super::problem::Problem;
 use app::operations::identity::Identity;
 
 pub const HEADER: &str = "mcp-session-id";
@@ -20,9 +24,11 @@ const LENGTH_MAX: usize = 128;
 /// Reads the session label of a call, and assigns one on `initialize`.
 pub async fn label_session(mut request: Request, next: Next) -> Response {
     let session = session_of(request.headers());
+    // Set from the header of this call, never from an earlier one: there is no state to go stale.
     if let Some(identity) = request.extensions_mut().get_mut::<Identity>() {
         identity.session = session;
     }
+    // Only calls have a body. A stream or the end of a session is passed through.
     if request.method() != Method::POST {
         return next.run(request).await;
     }
@@ -32,6 +38,12 @@ pub async fn label_session(mut request: Request, next: Next) -> Response {
         Ok(whole) => whole.to_bytes(),
         Err(_) => return next.run(Request::from_parts(head, Body::empty())).await,
     };
+    // A parser keeps one of two equal keys, so `approved` could be given as both true and false.
+    if std::str::from_utf8(&bytes).is_ok_and(findings::repeats_a_key) {
+        let why = "the JSON of this call has the same key twice in one object; nothing was done";
+        let problem = Problem::new(StatusCode::BAD_REQUEST, why);
+        return problem.hint("send each key once").into();
+    }
     let begins = is_initialize(&bytes);
     let mut response = next.run(Request::from_parts(head, bytes.into())).await;
     if begins
@@ -46,6 +58,7 @@ pub async fn label_session(mut request: Request, next: Next) -> Response {
 /// Reads the label from the headers; an invalid one counts as none.
 fn session_of(headers: &HeaderMap) -> Option<String> {
     let label = headers.get(HEADER)?.to_str().ok()?;
+    // The label becomes a part of a key in the store.
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !label.is_empty() && label.len() <= LENGTH_MAX && label.chars().all(is_allowed);
     fits.then(|| label.to_owned())

@@ -1,5 +1,8 @@
 //! TLS with a certificate and key from files, which are reloaded when they change. An unusable
 //! certificate is refused at the start; later, the previous one stays in use.
+//!
+//! Certificates are renewed every few weeks by other programs, and a server with long runs must not
+//! be restarted for it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -44,10 +47,13 @@ struct LoadedCertificate {
 }
 
 /// Inode, modification time and size of a file, which change when it is replaced.
+/// All four together, because a renewal may keep the size and the modification time is not exact on
+/// every file system.
 type CertificateStamp = Option<(u64, i64, i64, u64)>;
 
 impl Tls {
     pub fn read(files: CertificateFiles) -> Result<Self, Failure> {
+        // Stamped before the files are read: a change in between is found at the next look.
         let stamps = files.stamps();
         let (config, fingerprint) = files.load()?;
         let now = RwLock::new(LoadedCertificate {
@@ -78,11 +84,14 @@ impl Tls {
         if stamps == now.stamps && !force {
             return Ok(false);
         }
+        // Kept also if the load fails, so that a broken file is reported once and not at every
+        // look.
         now.stamps = stamps;
         let loaded = self.files.load();
         let is_new = match &loaded {
             Ok((config, fingerprint)) => {
                 now.config = Arc::clone(config);
+                // A forced reload of the same certificate is no news.
                 std::mem::replace(&mut now.fingerprint, fingerprint.clone()) != *fingerprint
             }
             Err(_) => false,
@@ -92,6 +101,7 @@ impl Tls {
     }
 
     fn now(&self) -> LoadedCertificate {
+        // A poisoned lock still has the last complete value.
         let now = self.current.read().unwrap_or_else(PoisonError::into_inner);
         now.clone()
     }
@@ -112,6 +122,7 @@ impl CertificateFiles {
 
     fn load(&self) -> Result<(Arc<ServerConfig>, String), Failure> {
         let chain = certificates(&self.certificate)?;
+        // The server's own certificate is the first of its chain.
         let fingerprint = chain.first().map(|own| engine::hash::sha256(own));
         let key = key(&self.key)?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -142,6 +153,7 @@ impl CertificateFiles {
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
     let text = read_bounded(path, "the key", CERTIFICATE_BYTES_MAX)?;
     let is_public =
+        // Looked at after the read, so that a missing file gives the usual message.
         std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & OTHERS_MODE != 0);
     if is_public {
         let why = format!("the key {} is readable by everybody", path.display());

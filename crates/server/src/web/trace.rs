@@ -1,5 +1,7 @@
 //! Request log: one span and one line per request. The target is `request`, so that a log filter
 //! can select it.
+//!
+//! No header and no body is logged: they hold tokens and texts of tickets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +18,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_CHARS_MAX: usize = 64;
 const PATH_CHARS_MAX: usize = 200;
 /// Routes that monitoring polls every few seconds.
+/// At level `info` they would be most of the log.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Reason of a server error, attached to the response for the log.
@@ -24,6 +27,7 @@ pub struct Cause(pub String);
 
 /// Logs a request when its response begins; a stream may continue after that.
 pub async fn request(request: Request, next: Next) -> Response {
+    // A client's own id is kept, so that its log and ours can be joined.
     let id = sent_id(request.headers()).unwrap_or_else(fresh_id);
     let route = route_of(&request);
     // Level `error` keeps the span enabled under every filter, so its fields are on each line
@@ -54,6 +58,8 @@ fn log(route: &str, response: &Response, took: Duration) {
     let status = response.status();
     let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let code = status.as_u16();
+    // The cause is attached by the handler, because the client gets the same text and the log must
+    // not parse it.
     if status.is_server_error() {
         let cause = response.extensions().get::<Cause>();
         let error = cause.map_or("unknown", |Cause(why)| why);
@@ -76,6 +82,7 @@ fn route_of(request: &Request) -> String {
 
 fn sent_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    // The id goes back in a header and into the log, so it is plain text.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !id.is_empty() && id.len() <= ID_CHARS_MAX && id.chars().all(plain);
     fits.then(|| id.to_owned())

@@ -1,5 +1,8 @@
 //! Endpoint of the worker protocol. It is not part of the `OpenAPI` document, because both ends are
 //! this program. Callers that are not workers are refused before their body is read.
+//!
+//! Bundles of commits are the only large bodies of this server. They have limits of their own, so
+//! that ordinary calls keep the small one.
 
 use std::time::Duration;
 
@@ -16,8 +19,10 @@ use app::operations::identity::Identity;
 use app::operations::rpc::{self, Declined};
 
 /// Large bodies that are read at the same time.
+/// Each may be as large as a bundle and is held in memory while it is read.
 pub const LARGE_AT_ONCE: usize = 4;
 /// Time in which a body must arrive.
+/// A bundle over a slow line needs more time than an ordinary body.
 const READ_WITHIN: Duration = Duration::from_secs(120);
 /// Time that a large body waits for its permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,6 +34,7 @@ pub async fn call(
     body: Body,
 ) -> Result<Json<Value>, Problem> {
     let app = &state.app;
+    // Before the body: a stolen agent token must not be able to make the server read large bodies.
     if let Err(why) = rpc::may_work(&identity) {
         return Err(Problem::new(StatusCode::FORBIDDEN, why).hint(
             "create a worker token: `countersign token create --agent NAME --role service`",
@@ -43,6 +49,7 @@ pub async fn call(
     let name = &identity.actor.agent;
     let admits = || state.refusals.allow(name);
     let answer = rpc::answer(app, (&identity, &admits), &body).await;
+    // Held until the call is answered, because the body is in memory until then.
     drop(permit);
     answer.map(Json).map_err(Problem::from)
 }

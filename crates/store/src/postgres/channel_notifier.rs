@@ -2,6 +2,9 @@
 //! thirds of the throughput. A waiter arms a row for its queue and looks once more. A writer checks
 //! the row after its commit; if it is armed, the writer disarms it and sends one notification. So
 //! only the change from quiet to busy costs anything.
+//!
+//! Notifications are hints. A lost one is repaired by the fallback poll, so nothing here has to be
+//! exact.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +53,7 @@ impl ChannelNotifier {
 
     /// Arms the rows of these queues; a waiter does this before its last look.
     pub(super) fn arm(queues: &[String]) -> Pipeline {
+        // Rows are locked in the order of their names, so two waiters cannot deadlock.
         let mut queues: Vec<String> = queues.iter().map(|queue| clean(queue)).collect();
         queues.sort_unstable();
         queues.dedup();
@@ -62,7 +66,8 @@ impl ChannelNotifier {
         steps
     }
 
-    /// Notifies the waiters of these queues; a writer does this after its commit.
+    /// Notifies the waiters of these queues; a writer does this after its commit. Before the commit
+    /// it could find a row unarmed that a waiter arms just before it looks in vain.
     pub(super) fn fire(&self, queues: &[String]) -> Pipeline {
         let mut steps = Pipeline::default();
         if !queues.is_empty() {
@@ -97,13 +102,18 @@ impl ChannelNotifier {
             let task = tokio::spawn(async move {
                 let mut listening = Some(first);
                 loop {
+                    // The first connection exists already, so that `listen` can report its error.
                     if let Some(connection) = listening.take() {
                         connection.ended().await;
                     }
                     // Notifications may have been missed without a connection, so all waiters look.
                     notifier.nudge();
+                    // A restarting server refuses connections for a while; the pause keeps us from
+                    // spinning.
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     listening = connect(&config, &channel, &notifier).await.ok();
+                    // A second look, because something may have happened between the first one and
+                    // LISTEN.
                     notifier.nudge();
                 }
             });
@@ -142,6 +152,7 @@ async fn connect(
     let (client, mut connection) = config.connect(NoTls).await.map_err(|e| failed(&e))?;
     let notifier = Arc::clone(notifier);
     let driver = tokio::spawn(async move {
+        // The connection must be polled for anything to happen, also for LISTEN below.
         while let Some(Ok(message)) =
             std::future::poll_fn(|context| connection.poll_message(context)).await
         {
@@ -151,6 +162,7 @@ async fn connect(
         }
     });
     let listening = Listening { client, driver };
+    // A schema name may contain any character.
     let quoted = channel.replace('"', "\"\"");
     listening
         .client

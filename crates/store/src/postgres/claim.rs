@@ -1,5 +1,8 @@
 //! Claims jobs. Every query walks an index of live jobs from its top and skips jobs that another
 //! claim has locked, so claims never wait for each other.
+//!
+//! Claims of different workers run at the same time on many connections. Where a limit needs an
+//! exact count, they are put in a row with an advisory lock; all others run freely.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -37,10 +40,12 @@ pub(super) struct Promoted {
     last: Mutex<HashMap<String, Instant>>,
 }
 
+// A busy queue is claimed hundreds of times a second, and each check costs two statements.
 impl Promoted {
     /// Returns the queues that must be checked now, and records the check.
     pub(super) fn due(&self, queues: &[String]) -> Vec<String> {
         let now = Instant::now();
+        // A poisoned lock is used all the same: at worst a queue is checked twice.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_due = |queue: &&String| {
             let due = last
@@ -89,6 +94,7 @@ const ROOM: &str = "coalesce((SELECT most FROM provider_limits WHERE provider = 
 /// providers are locked in the order of their names.
 pub(super) fn serialise_claims(steps: &mut Pipeline, request: &ClaimRequest) {
     let providers = request.providers();
+    // The seeds 7420 and 7421 keep these two kinds of advisory locks apart.
     if !providers.is_empty() {
         steps.push(
             "SELECT pg_advisory_xact_lock(hashtextextended(provider, 7420))
@@ -144,6 +150,7 @@ fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
         ),
     };
     // A look that takes nothing ignores provider limits.
+    // A look takes no lock, so a count of leases would be out of date at once.
     if request.providers().is_empty() || lock.is_empty() {
         return format!("{candidates} ORDER BY priority DESC, id LIMIT $6");
     }
@@ -159,6 +166,7 @@ fn picked(request: &ClaimRequest, first: &str, lock: &str) -> String {
 fn values_of(request: &ClaimRequest, limit: u32) -> Vec<Value> {
     let lines = request.lines();
     let column = |value: fn(&ClaimLine) -> String| lines.iter().map(value).collect::<Vec<String>>();
+    // A line without a provider has NULL, and no limit applies to it.
     let providers: Vec<Option<String>> = lines.iter().map(|line| line.provider.clone()).collect();
     let labels = request.labels.as_ref();
     let labels = labels.map(|labels| labels.iter().map(|label| clean(label)).collect::<Vec<_>>());
@@ -187,8 +195,10 @@ fn only_of(request: &ClaimRequest) -> Option<String> {
 
 /// Returns the SQL that leases ready jobs. It uses the parameters 1 to 11.
 fn taking(request: &ClaimRequest, first: &str) -> String {
+    // SKIP LOCKED is what keeps claims from waiting: a locked job is about to be taken anyway.
     let picked = picked(request, first, "FOR UPDATE SKIP LOCKED");
     format!(
+        // MATERIALIZED makes the planner run the choice once, with its limit, before the update.
         "picked AS MATERIALIZED ({picked}),
         taken AS (UPDATE jobs SET state = 'leased', fence = fence + 1, holder = $11,
                 lease_until = (SELECT clock_ms()) + $10, provider = picked.provider
@@ -263,6 +273,7 @@ pub(super) fn end_and_take(
 /// Makes due jobs ready, and requeues jobs without a ticket whose lease ran out, because nothing
 /// else would.
 pub(super) fn promote_due(steps: &mut Pipeline, queues: Vec<String>, attempts_max: u32) {
+    // An empty list would still cost two statements.
     if queues.is_empty() {
         return;
     }
@@ -321,6 +332,7 @@ fn promote_target(steps: &mut Pipeline, request: &ClaimRequest) {
 }
 
 pub(super) fn taken(rows: &[Row]) -> Result<Vec<Leased>, Error> {
+    // A LEFT JOIN gives one row of NULLs if nothing was claimed.
     let is_job = |row: &&Row| row.get::<_, Option<i64>>(0).is_some();
     rows.iter().filter(is_job).map(leased).collect()
 }
@@ -356,8 +368,11 @@ pub(super) enum PgJobReadiness {
 impl Postgres {
     pub(super) async fn claim_jobs(&self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         let queues = request.queue_names();
+        // The queues to check are recorded before the claim, so parallel claims do not repeat the
+        // check.
         let due = self.promoted.due(&queues);
         let claimed = self.take_from(request, due.clone()).await?;
+        // Either everything was checked already, or there was enough without a check.
         if due.len() == queues.len() || count(claimed.len()) >= i64::from(request.limit) {
             return Ok(claimed);
         }
@@ -393,6 +408,8 @@ impl Postgres {
         promote_due(&mut steps, due, self.settings.attempts_max);
         promote_target(&mut steps, request);
         let step = if must_serialise(request) {
+            // Advisory locks are released at the end of the transaction, so BEGIN and COMMIT are
+            // needed even for one statement.
             steps.push("BEGIN", Vec::new());
             serialise_claims(&mut steps, request);
             let step = take(&mut steps, request);
@@ -420,6 +437,7 @@ impl Postgres {
         let answers = session.run(steps).await?;
         answers.check_all(true)?;
         let requeued = nat(count(answers.rows(back)?.len()));
+        // The notification is a separate step: jobs are requeued whether or not it can be sent.
         if requeued > 0 {
             session
                 .run(self.channel.fire_all())
@@ -438,6 +456,7 @@ impl Postgres {
                 provider = NULL
             WHERE id = $1 AND fence = $2 AND state = 'leased' RETURNING queue";
         let rows = self.change(sql, values![job.0, rows::int(fence)]).await?;
+        // No row: the fence was stale. The current fence makes the message useful.
         let Some(row) = rows.first() else {
             return Err(self.stale_fence(job, fence).await?);
         };
@@ -455,6 +474,7 @@ impl Postgres {
     pub(super) async fn look(&self, request: &ClaimRequest) -> Result<PgJobReadiness, Error> {
         let queues = request.queue_names();
         let mut session = OpenTransaction::new(&self.pool).await?;
+        // Armed first. A commit between arming and looking notifies us, a commit before it is seen.
         let mut steps = ChannelNotifier::arm(&queues);
         let ready = steps.push(picked(request, "", ""), values_of(request, 1));
         let due = steps.push(

@@ -33,12 +33,16 @@ impl Postgres {
     pub(super) async fn write(&self, change: &Encoded) -> Result<CommitOutcome, Error> {
         let mut session = OpenTransaction::new(&self.pool).await?;
         let mut steps = Pipeline::default();
+        // Everything is sent before the first answer is read: one round trip for guards and writes,
+        // one for the COMMIT.
         let guards = send(&mut steps, change)?;
         let answers = session.begin(steps).await?;
         match judge(change, &guards, &answers) {
             Ok(done @ CommitOutcome::Written { .. }) => {
+                // A guard looks at its own answer; this finds errors of all other statements.
                 answers.check_all(false)?;
                 let ready = made_ready(change);
+                // Notifications go behind the COMMIT, so a woken worker always sees the new jobs.
                 session.commit(self.channel.fire(&ready)).await?;
                 self.upkeep.jobs_ended(change.turns.len(), &self.pool);
                 self.upkeep.ticket_changed(&self.pool);
@@ -46,6 +50,7 @@ impl Postgres {
                 Ok(done)
             }
             other => {
+                // A repeated call has sent all its writes as well; none of them may stay.
                 session.roll_back().await;
                 other
             }
@@ -62,10 +67,12 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
         Some(remember) => Some(log::remember(steps, remember)?),
         None => None,
     };
+    // Other tickets are locked in the order of ids, with the own one in its place.
     let (before, after): (Vec<_>, Vec<_>) = change.reads.iter().partition(|(read, _)| read < id);
     let mut reads: Vec<_> = before.into_iter().map(|read| lock(steps, read)).collect();
     let ticket = tickets::put(steps, change);
     reads.extend(after.into_iter().map(|read| lock(steps, read)));
+    // Jobs are locked after tickets, as in every other transaction.
     let lease = change.lease.map(|check| (hold(steps, id, check), check));
     tickets::put_projections(steps, change);
     log::put_policy(steps, &change.policy_id, &change.policy_body);
@@ -75,6 +82,7 @@ fn send(steps: &mut Pipeline, change: &Encoded) -> Result<Guards, Error> {
     let room = jobs::measure(steps, &change.new_jobs);
     jobs::add(steps, &change.new_jobs);
     tickets::put_artefacts(steps, &change.artefacts);
+    // The claim is last: it takes locks on jobs that others may hold for a moment.
     let claimed = change.then.as_ref().map(|request| {
         claim::serialise_claims(steps, request);
         claim::take(steps, request)

@@ -1,4 +1,7 @@
 //! Connects to `PostgreSQL`: the pool, migrations, and clear errors if it cannot be used.
+//!
+//! It refuses a server that is too old, a schema of a newer version, and a URL that requires TLS,
+//! which this build lacks.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,7 +18,8 @@ use super::errors::{failed, no_connection};
 /// Minimum server version: `xid8`, which the order of the event log needs, exists since 13.
 const SERVER_MIN: i32 = 130_000;
 
-/// Maximum silence of a server that should answer.
+/// Maximum silence of a server that should answer. A server that was cut off would otherwise hold a
+/// caller for the kernel's default of many minutes.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Migrations in order; the schema version is the number of applied ones.
@@ -49,7 +53,9 @@ pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
                 .to_owned(),
         ));
     }
+    // Options from the URL come first, so that ours override them.
     let url_options = config.get_options().unwrap_or_default();
+    // A lock that is held for longer belongs to a stuck program; an error is better than a hang.
     let lock_ms = settings.busy_timeout.as_millis();
     config.options(format!("{url_options} {SESSION} -c lock_timeout={lock_ms}").trim());
     config.application_name("countersign");
@@ -77,11 +83,14 @@ pub(super) fn name(config: &Config) -> String {
 
 pub(super) fn pool(config: &Config, settings: &Settings, most: usize) -> Result<Pool, Error> {
     let recycling = ManagerConfig {
+        // Fast: a broken connection is noticed by the next statement, so a check would only cost a
+        // round trip.
         recycling_method: RecyclingMethod::Fast,
     };
     let manager = Manager::from_config(config.clone(), NoTls, recycling);
     Pool::builder(manager)
         .max_size(most.max(1))
+        // A caller waits for a connection no longer than for a lock.
         .wait_timeout(Some(settings.busy_timeout))
         .create_timeout(Some(settings.connect_timeout))
         .runtime(Runtime::Tokio1)
@@ -93,6 +102,7 @@ pub(super) fn pool(config: &Config, settings: &Settings, most: usize) -> Result<
 /// an advisory lock lets one of them do it.
 pub(super) async fn migrate(pool: &Pool) -> Result<String, Error> {
     let mut client = pool.get().await.map_err(no_connection)?;
+    // Checks and migrations are one transaction: a failure leaves the old schema.
     let tx = client.transaction().await.map_err(|e| failed(&e))?;
     let schema = check_server(&tx).await?;
     apply(&tx).await?;
@@ -120,6 +130,8 @@ async fn check_server(tx: &Transaction<'_>) -> Result<String, Error> {
 
 async fn apply(tx: &Transaction<'_>) -> Result<(), Error> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    // The lock is taken before the version is read, so a second program sees the first one's
+    // result.
     run(
         tx,
         "SELECT pg_advisory_xact_lock(hashtext('countersign schema ' || current_schema()));

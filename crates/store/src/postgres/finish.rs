@@ -26,13 +26,17 @@ impl Postgres {
             .iter()
             .all(|one| matches!(one.outcome, TaskOutcome::Done { .. }));
         let claimed = match then {
+            // Failed jobs, due jobs and limits each need more than one statement, so they take the
+            // long way.
             Some(request) if all_done && due.is_empty() && !claim::must_serialise(request) => {
                 self.end_done_and_take(ended, request).await?
             }
             Some(_) | None => self.end_any(ended, then, due).await?,
         };
+        // Ended jobs leave dead rows; the upkeep counts them.
         self.upkeep.jobs_ended(ended.len(), &self.pool);
         match then {
+            // Fewer jobs than wanted: some may be due but were not checked for this time.
             Some(request) if count(claimed.len()) < i64::from(request.limit) => {
                 Ok(self.take_the_rest(request, claimed).await)
             }
@@ -55,6 +59,7 @@ impl Postgres {
         let ends = (done(claim::MORE), DONE_LINES);
         let step = claim::end_and_take(&mut steps, (&ends.0, ends.1), values, request);
         let answers = session.run(steps).await?;
+        // The check raises an error in the database, which undoes the whole statement.
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
         }
@@ -86,6 +91,7 @@ impl Postgres {
             steps.append(self.channel.fire_all());
         }
         let answers = session.run(steps).await?;
+        // The refusal names no job; a second read finds out which one it was.
         if answers.first_error().is_some_and(is_not_all) {
             return Err(self.stale(ended).await?);
         }
@@ -96,7 +102,8 @@ impl Postgres {
         claimed.map_or(Ok(Vec::new()), |step| claim::taken(answers.rows(step)?))
     }
 
-    /// Finds out which job was refused, and why.
+    /// Finds out which job was refused, and why. The jobs may have changed since, so the error
+    /// describes the present state and decides nothing.
     async fn stale(&self, ended: &[FinishedTask]) -> Result<Error, Error> {
         let ids: Vec<i64> = ended.iter().map(|one| one.job.0).collect();
         let sql = "SELECT id, state, fence, tracked FROM jobs WHERE id = ANY ($1::bigint[])";
@@ -116,6 +123,7 @@ impl Postgres {
                 return Ok(Error::belongs_to_ticket(&one.job.0.to_string()));
             }
         }
+        // Every job looks right now: its state changed between the two statements.
         Ok(Error::Conflict {
             what: "one of the jobs".to_owned(),
         })
@@ -182,6 +190,7 @@ fn done_columns(ended: &[FinishedTask]) -> Result<Columns, Error> {
 /// Adds one statement per outcome; each fails unless all of its jobs are still leased.
 fn end_free(steps: &mut Pipeline, ended: &[FinishedTask]) -> Result<(), Error> {
     let done_jobs = done_columns(ended)?;
+    // One list per outcome, so that each outcome is one statement whatever the number of jobs.
     let mut retry = (Columns::default(), Vec::new(), Vec::new());
     let mut dead = Columns::default();
     for one in ended {

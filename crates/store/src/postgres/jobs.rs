@@ -1,5 +1,8 @@
 //! Adds jobs, updates the jobs of tickets, and lists jobs. Claims are in `claim`, the end of jobs
 //! without a ticket is in `finish`.
+//!
+//! Many jobs travel as arrays in one statement: the cost of a call is its round trips, not its
+//! rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,10 +76,12 @@ pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<QueueCap
         if let Some(most) = job.queue_max {
             let (new, limit) = limited.entry(&job.queue).or_insert((0, most));
             *new += 1;
+            // Callers with different limits for one queue: the strictest applies.
             *limit = most.min(*limit);
         }
     }
     let mut capacities = Vec::new();
+    // Queues are locked in the order of their names, so two callers cannot deadlock.
     for (queue, (new, most)) in limited {
         steps.push(
             "SELECT pg_advisory_xact_lock(hashtext('countersign queue ' || $1))",
@@ -96,6 +101,8 @@ pub(super) fn measure(steps: &mut Pipeline, jobs: &[JobColumns]) -> Vec<QueueCap
 
 pub(super) fn assert_room(capacities: &[QueueCapacity], answers: &Answers) -> Result<(), Error> {
     for (step, queue, new, most) in capacities {
+        // The count stops at the limit, so the sum with the new jobs may be less than the real
+        // size.
         let size = answers.rows(*step)?.first().map_or(0, |row| row.get(0));
         let size = nat(size);
         if size.saturating_add(*new) > *most {
@@ -140,6 +147,7 @@ fn columns(jobs: &[JobColumns]) -> Vec<pipeline::Value> {
 /// Joins a list with U+001F, because `unnest` cannot carry arrays of arrays; NULL for an empty
 /// list.
 fn joined(names: &[String]) -> Option<String> {
+    // The separator is a control character that no label or key has for a good reason.
     let without_separator = |name: &String| name.replace('\u{1f}', "");
     let names: Vec<String> = names.iter().map(without_separator).collect();
     (!names.is_empty()).then(|| names.join("\u{1f}"))
@@ -204,6 +212,7 @@ impl Postgres {
         let mut ready: Vec<String> = jobs.iter().map(|job| job.queue.clone()).collect();
         ready.sort_unstable();
         ready.dedup();
+        // Only these jobs can be refused after others were written, and need a transaction.
         let guarded = |job: &JobColumns| {
             let waits = !job.needs.is_empty() || !job.depends_on.is_empty();
             job.key.is_some() || job.queue_max.is_some() || waits
@@ -213,6 +222,8 @@ impl Postgres {
         } else {
             self.add_unguarded(&jobs, &ready).await?
         };
+        // Also after an unguarded add: our own waiters should not wait for the server's
+        // notification.
         self.notifier.wake(&ready);
         Ok(ids)
     }
@@ -243,10 +254,12 @@ impl Postgres {
         let mut steps = Pipeline::default();
         steps.push("BEGIN", Vec::new());
         let capacities = measure(&mut steps, jobs);
+        // Sent for all jobs at once; the answers are judged together.
         let steps_of_jobs: Vec<(StepIndex, StepIndex)> = jobs
             .iter()
             .map(|job| {
                 let added = add_keyed(&mut steps, job);
+                // The second statement sees the job that made the first one add nothing.
                 let same = steps.push(
                     "SELECT id, queue, kind, body FROM jobs WHERE key = $1",
                     values![job.key.clone()],
@@ -323,6 +336,7 @@ impl BatchRequest<Pool> for HasOpenJobs {
             WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'leased' AND jobs.queue = asked.queue)
                 OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND jobs.queue = asked.queue)";
+        // Requests of many callers name the same few queues.
         let queues = each_once(requests.iter().flat_map(|request| &request.0));
         let rows = pipeline::read(pool, sql, values![queues]).await?;
         let open: BTreeSet<&str> = rows.iter().map(|row| row.get(0)).collect();
@@ -373,6 +387,8 @@ fn added(
         let row = if let Some(row) = answers.rows(*added)?.first() {
             row
         } else {
+            // The key existed when we inserted and was removed before we read: the caller tries
+            // again.
             let first = answers.rows(*same)?.first();
             let row = first.ok_or_else(|| Error::Conflict {
                 what: "a job's key".to_owned(),

@@ -182,6 +182,7 @@ impl Postgres {
             usd_micros: nat(row.get(0)),
             tokens: nat(row.get(1)),
             wall_ms: nat(row.get(2)),
+            ..Usage::default()
         };
         Ok(rows.iter().map(usage).fold(Usage::default(), Usage::plus))
     }

@@ -1,5 +1,8 @@
 //! Sends statements without waiting for each other's answers: a decision costs two round trips, not
 //! a dozen. The server runs them in order.
+//!
+//! A statement after a failed one in a transaction fails too, so an error is looked for in order:
+//! the first one is the cause.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -81,6 +84,8 @@ impl Pipeline {
     /// Sends everything and waits for the first `count` answers. The connection discards the other
     /// answers before it serves its next user.
     async fn run_until(self, count: usize, client: &Client) -> Result<Answers, Error> {
+        // Statements are prepared before any is sent: preparing waits for an answer, and would
+        // split the pipeline.
         let mut statements = Vec::with_capacity(self.steps.len());
         for (sql, _) in &self.steps {
             statements.push(client.prepare_cached(sql).await.map_err(|e| failed(&e))?);
@@ -115,8 +120,11 @@ impl Answers {
 
     /// Returns the rows of a pipeline with one statement.
     pub(super) fn only(mut self, committing: bool) -> Result<Vec<Row>, Error> {
+        // There is one statement, so its answer is the last.
         match self.answers.pop() {
             Some(Ok(rows)) => Ok(rows),
+            // A connection that broke during a write leaves the outcome unknown; one that broke
+            // during a read does not.
             Some(Err(error)) if committing => Err(failed_to_commit(&error)),
             Some(Err(error)) => Err(failed(&error)),
             None => Ok(Vec::new()),
@@ -148,6 +156,7 @@ async fn in_order(mut sent: Vec<Sent<'_>>, count: usize) -> Vec<QueryResult> {
     let mut answers: Vec<Option<QueryResult>> = sent.iter().map(|_| None).collect();
     std::future::poll_fn(move |context| {
         for (future, answer) in sent.iter_mut().zip(&mut answers) {
+            // A finished future must not be polled again.
             if answer.is_none()
                 && let Poll::Ready(ready) = future.as_mut().poll(context)
             {
@@ -187,12 +196,15 @@ impl OpenTransaction {
 
     /// Runs statements that start with BEGIN; the transaction stays open.
     pub(super) async fn begin(&mut self, rest: Pipeline) -> Result<Answers, Error> {
+        // Set before the first await: from then on a cancelled call must not return the connection.
         self.open = true;
         rest.run(self.client()?).await
     }
 
     /// Runs statements that leave no transaction open.
     pub(super) async fn run(&mut self, steps: Pipeline) -> Result<Answers, Error> {
+        // `run` also counts as open while it is under way, because a cancelled pipeline may have
+        // been sent in part.
         self.open = true;
         let answers = steps.run(self.client()?).await?;
         self.open = false;
@@ -222,11 +234,14 @@ impl OpenTransaction {
             .run(self.client()?)
             .await
             .map_err(|error| match error {
+                // The COMMIT may have reached the server before the connection broke.
                 Error::Unreachable(text) => Error::OutcomeUnknown(text),
                 other => other,
             })?;
         self.open = false;
         match answers.answers.get(commit.0) {
+            // Errors of `after` do not matter: the transaction is committed, and a lost
+            // notification is only late.
             Some(Err(error)) => Err(failed_to_commit(error)),
             Some(Ok(_)) | None => Ok(()),
         }

@@ -2,6 +2,9 @@
 //! indexes until a VACUUM, and autovacuum runs once a minute at best. By then a busy queue has left
 //! 100,000 dead entries that a claim passes on its way to the first live one. And new or changed
 //! tickets are counted by reading each row, where the index alone would be enough after a VACUUM.
+//!
+//! It is an optimisation and refuses to be more: it never waits for a lock, never runs twice at
+//! once, and a failure is only logged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,9 +73,11 @@ impl Chore {
     /// Counts changes, and starts the task in the background when it is due.
     fn count(&self, changes: usize, pool: &Pool) {
         let counted = self.counted.fetch_add(changes, Ordering::Relaxed) + changes;
+        // The swap makes sure that one task runs at a time; the count goes on meanwhile.
         if counted < self.every || self.running.swap(true, Ordering::AcqRel) {
             return;
         }
+        // Changes that are counted during the run start the next one.
         self.counted.store(0, Ordering::Relaxed);
         let (pool, running, steps) = (pool.clone(), Arc::clone(&self.running), self.steps);
         tokio::spawn(async move {

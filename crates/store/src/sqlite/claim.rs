@@ -1,5 +1,8 @@
 //! Claims jobs. Every query walks an index of live jobs from its top and never reads finished,
 //! blocked or waiting jobs, so the cost of a claim does not grow with the table.
+//!
+//! A claim runs on the writer, so no other claim runs at the same time and no row has to be locked.
+//! It refuses nothing about a job's content: only state, labels, limits and dependencies count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +19,8 @@ use crate::rows::{self, ClaimLine, JobStory, int, nat, nat32};
 use super::jobs::{LEASED_COLUMNS, assert_fence, lease_columns, leased};
 use super::writer::{Tx, now};
 
-/// Maximum number of due or lapsed jobs per queue that one claim makes ready.
+/// Maximum number of due or lapsed jobs per queue that one claim makes ready. A bound per claim
+/// keeps the writer's turn short after a long stop, when thousands may be due.
 const PROMOTED_MAX: u32 = 256;
 /// Maximum number of jobs per claim.
 const CLAIMED_MAX: u32 = 1000;
@@ -35,6 +39,8 @@ struct ClaimCandidate {
 impl Tx<'_> {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
         let has_room = self.gate();
+        // The flag tells the writer that nothing was written, so the ballast is not given up for
+        // it.
         self.gated = has_room.is_err();
         has_room?;
         self.take(request)
@@ -50,6 +56,7 @@ impl Tx<'_> {
     }
 
     fn gate(&mut self) -> Result<(), Error> {
+        // The space is asked for once per group: a group is committed within milliseconds.
         if !self.seen.has_space {
             self.space.gate()?;
             self.seen.has_space = true;
@@ -58,12 +65,15 @@ impl Tx<'_> {
     }
 
     fn take(&mut self, request: &ClaimRequest) -> Result<Vec<Leased>, Error> {
+        // The list is moved out and back, because the borrow of `self` below would conflict.
         let paused = match self.seen.paused.take() {
             Some(cached) => cached,
             None => paused(self.db, self.now)?,
         };
         let mut lines = request.open_lines(&paused);
         self.seen.paused = Some(paused);
+        // Promotion comes before the choice. Otherwise a job that is due now would wait for the
+        // next claim, although this one found nothing.
         for line in &lines {
             if !self.seen.promoted.contains(&line.queue) {
                 self.promote(&line.queue)?;
@@ -74,11 +84,14 @@ impl Tx<'_> {
         if let Some(only) = &request.only {
             self.promote_target(only)?;
         }
+        // The check must be in the same transaction as the lease, or two claims could both pass it.
         if self.holds_exclusive_job(request)? {
             return Ok(Vec::new());
         }
         let limit = request.limit.min(CLAIMED_MAX);
         let mut capacity = self.provider_capacity(&lines, limit)?;
+        // A line without capacity is not searched at all: its jobs would fill the limit and be
+        // thrown away.
         lines.retain(|line| capacity_of(&capacity, line.provider.as_ref()) > 0);
         let mut chosen = Vec::new();
         for candidate in candidates(self.db, request, &lines, limit)? {
@@ -87,6 +100,8 @@ impl Tx<'_> {
                 .provider
                 .as_ref()
                 .and_then(|name| capacity.get_mut(name));
+            // The candidates are sorted by priority, so a provider's last places go to its most
+            // urgent jobs.
             match left {
                 Some(0) => continue,
                 Some(left) => *left -= 1,
@@ -194,12 +209,17 @@ impl Tx<'_> {
         let lapsed: Vec<Lapsed> = select
             .query_map(params![queue, self.now, PROMOTED_MAX], lapsed_free)?
             .collect::<Result<_, _>>()?;
+        // The count is taken before the jobs are moved out.
         let count = nat(rows::count(lapsed.len()));
         for job in lapsed {
             let attempts = job.attempts + 1;
             let error = format!("the lease of {} ran out", job.holder);
             let story = JobStory::new(job.id, queue, &job.kind).failed(attempts, &error);
+            // A job whose worker dies each time must end at some point, or it would kill every
+            // worker.
             let name = if attempts > i64::from(self.settings.attempts_max) {
+                // The event has the name of the holder that lost the lease, which helps to find a
+                // crashing worker.
                 self.end_dead(job.id, attempts, &error)?;
                 "job_dead"
             } else {
@@ -223,6 +243,7 @@ impl Tx<'_> {
         let mut requeued = 0;
         for queue in queues {
             requeued += self.requeue_lapsed(&queue)?;
+            // Waiters look for ready jobs only; without this they would sleep until their poll.
             self.made_ready(&queue);
         }
         Ok(Expired {
@@ -238,7 +259,10 @@ impl Tx<'_> {
         let mut rows = select.query([job.0])?;
         let row = rows.next()?;
         let queue: Option<String> = row.map(|row| row.get(4)).transpose()?;
+        // The fence is checked before the update: a late release must not take the job from its new
+        // holder.
         assert_fence(row.map(lease_columns).transpose()?, job.0, fence)?;
+        // The read would otherwise still be in progress during the update.
         drop(rows);
         self.db
             .prepare_cached(
@@ -255,6 +279,7 @@ impl Tx<'_> {
     fn lease(&self, chosen: ClaimCandidate, request: &ClaimRequest) -> Result<Leased, Error> {
         let mut job = chosen.job;
         job.until = Time(rows::lease_end(self.now, request.lease));
+        // A new fence with every lease: reports under the old one are refused from now on.
         job.fence += 1;
         job.holder = rows::clean(&request.worker);
         self.db
@@ -270,6 +295,7 @@ impl Tx<'_> {
                 job.until.0,
                 job.provider,
             ])?;
+        // A job of a ticket has its history in the ticket's own events.
         if !chosen.tracked {
             let ticket = job.ticket.as_ref().map(TicketId::as_str);
             let story = JobStory::new(job.id.0, job.queue.name(), &chosen.kind);
@@ -353,6 +379,7 @@ fn candidates(
         Some(ClaimTarget::Ticket(ticket)) => of_ticket(db, &filters, lines, ticket.as_str())?,
         None => of_queues(db, &filters, lines, limit)?,
     };
+    // The lines were read one by one, each with its own order; the caller wants one order.
     candidates.sort_unstable_by_key(|candidate| (Reverse(candidate.priority), candidate.job.id));
     Ok(candidates)
 }
@@ -432,6 +459,7 @@ fn of_lines(mut rows: Rows<'_>, lines: &[ClaimLine]) -> Result<Vec<ClaimCandidat
         let mut matching = lines
             .iter()
             .filter(|line| line.queue == one.job.queue.name() && line.assigned_to == assigned_to);
+        // The first matching line decides the provider.
         if let Some(line) = matching.next() {
             one.job.provider.clone_from(&line.provider);
             candidates.push(one);
@@ -452,7 +480,9 @@ pub(super) enum SqliteJobReadiness {
 
 pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<SqliteJobReadiness, Error> {
     let now = now(db)?;
+    // A pause hides its queues here too, or a paused worker would be woken without end.
     let lines = request.open_lines(&paused(db, now)?);
+    // One candidate is enough to know that there is work.
     if !candidates(db, request, &lines, 1)?.is_empty() {
         return Ok(SqliteJobReadiness::Ready);
     }
@@ -464,6 +494,7 @@ pub(super) fn look(db: &Connection, request: &ClaimRequest) -> Result<SqliteJobR
             UNION ALL SELECT ?2 WHERE EXISTS (SELECT 1 FROM jobs
                 WHERE state = 'ready' AND queue = ?1 AND depends_on IS NOT NULL))",
     )?;
+    // A dependency may end in a transaction that readies no job, so nothing wakes the waiter.
     let poll_at = rows::lease_end(now, DEPENDENCY_POLL);
     let mut due: Option<i64> = pause_end(db, now)?;
     let queues: BTreeSet<&String> = lines.iter().map(|line| &line.queue).collect();
@@ -500,6 +531,7 @@ fn lapsed(db: &Connection, most: u32, now: i64) -> Result<Vec<Leased>, Error> {
     Ok(jobs)
 }
 
+/// Returns whether any lease has run out, for a caller that only wants to write if it has to.
 pub(super) fn any_lapsed(db: &Connection) -> Result<bool, Error> {
     let mut select = db.prepare_cached(
         "SELECT 1 FROM jobs WHERE state = 'leased' AND lease_until <= ?1 LIMIT 1",

@@ -1,4 +1,7 @@
 //! Leased cursors of the readers of the event log. The table is called `bookmarks`.
+//!
+//! A cursor has one holder at a time, so an event is delivered by one process. After a crash
+//! between delivery and move, the next holder delivers it again: at least once, never lost.
 
 use std::time::Duration;
 
@@ -18,6 +21,8 @@ impl Tx<'_> {
         start: Cursor,
         lease: Duration,
     ) -> Result<Option<Cursor>, Error> {
+        // An existing row keeps its position. Only the first caller's start counts, so a restart
+        // does not skip events.
         let mut upsert = self.db.prepare_cached(
             "INSERT INTO bookmarks (name, tx, sequence, holder, lease_until)
             VALUES (?1, ?2, ?3, ?4, ?5)
@@ -49,6 +54,7 @@ impl Tx<'_> {
         to: Cursor,
         lease: Duration,
     ) -> Result<bool, Error> {
+        // Holding is enough: a lease that ran out but was not taken is still good for its holder.
         let mut update = self.db.prepare_cached(
             "UPDATE bookmarks SET tx = ?3, sequence = ?4, lease_until = ?5
             WHERE name = ?1 AND holder = ?2",

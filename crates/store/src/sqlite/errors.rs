@@ -1,4 +1,7 @@
 //! Maps errors of `SQLite` to errors of the store.
+//!
+//! Variants exist where the caller acts differently: it waits for a lock, tells the person about a
+//! full disk, or asks whether a commit was written. Everything else is text.
 
 use std::path::Path;
 
@@ -42,6 +45,7 @@ impl Error {
             Self::Unreachable(text) => Self::Unreachable(name(text)),
             Self::OutcomeUnknown(text) => Self::OutcomeUnknown(name(text)),
             Self::Other(text) => Self::Other(name(text)),
+            // These errors name their subject themselves; the file's path would only distract.
             Self::Gone(_)
             | Self::Conflict { .. }
             | Self::StaleFence { .. }

@@ -1,6 +1,9 @@
 //! Wake-ups between processes that share one `SQLite` file. A commit that made work ready writes to
 //! a small file next to the database, and waiting processes watch that file with inotify. Without a
 //! watch only the fallback poll remains.
+//!
+//! The content of the file means nothing, and its size never grows. A wake-up may be lost or
+//! doubled; both are harmless.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,6 +29,8 @@ pub(super) struct FileNotifier {
 impl FileNotifier {
     pub(super) fn new(database: &Path) -> Self {
         let mut options = OpenOptions::new();
+        // Every process writes to the same file, so it must never be truncated or replaced: a watch
+        // follows the inode.
         options.write(true).create(true).truncate(false).mode(0o600);
         Self {
             file: options.open(path(database)).ok(),
@@ -35,6 +40,7 @@ impl FileNotifier {
     pub(super) fn notify(&self) {
         if let Some(file) = &self.file {
             // If the wake-up cannot be sent, the fallback poll finds the work.
+            // Writing at offset zero triggers `MODIFY` and needs no seek.
             let _ = file.write_at(b"!", 0);
         }
     }
@@ -50,6 +56,7 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(database: &Path, notifier: Arc<Notifier>) -> Self {
         let stop = Arc::<AtomicBool>::default();
+        // The watch needs the file; `FileNotifier::new` in the writer has created it before.
         if let Ok(watch) = watch(&path(database)) {
             let stop = Arc::clone(&stop);
             let forward = move || pass_on(&watch, &notifier, &stop);
@@ -79,17 +86,20 @@ fn path(database: &Path) -> PathBuf {
 
 fn watch(path: &Path) -> io::Result<OwnedFd> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
+    // Only `MODIFY`: reading or closing the file by another process is no wake-up.
     inotify::add_watch(&watch, path, inotify::WatchFlags::MODIFY)?;
     Ok(watch)
 }
 
 /// Reads all pending inotify events at once; their number does not matter.
 fn pass_on(watch: &OwnedFd, notifier: &Notifier, stop: &AtomicBool) {
+    // An event without a name has 16 bytes, so this holds 256 of them.
     let mut buffer = [0_u8; 4096];
     while rustix::io::retry_on_intr(|| rustix::io::read(watch, &mut buffer)).is_ok() {
         if stop.load(Ordering::Acquire) {
             return;
         }
+        // Which queue has work is not known here, so all waiters look again.
         notifier.nudge();
     }
 }

@@ -1,4 +1,7 @@
 //! Ends jobs without a ticket, and extends leases. Only the holder of the lease may do either.
+//!
+//! A job of a ticket is refused here: its end is a decision about the ticket and goes through
+//! `commit`.
 
 use std::time::Duration;
 
@@ -19,6 +22,7 @@ impl Tx<'_> {
         ended: &[FinishedTask],
         then: Option<&ClaimRequest>,
     ) -> Result<Vec<Leased>, Error> {
+        // All or nothing: the caller's savepoint undoes the first ones if a later one is stale.
         for job in ended {
             self.end_free(job)?;
         }
@@ -34,6 +38,8 @@ impl Tx<'_> {
         let Some(row) = rows.next()? else {
             return assert_fence(None, ended.job.0, ended.fence).map(drop);
         };
+        // The fence comes before any other check, so that a stale caller learns only that it is
+        // stale.
         let id = assert_fence(Some(lease_columns(row)?), ended.job.0, ended.fence)?.id;
         if row.get(4)? {
             return Err(Error::belongs_to_ticket(&ended.job.0.to_string()));
@@ -51,6 +57,8 @@ impl Tx<'_> {
                 not_before,
                 counts,
             } => {
+                // A retry that is not the job's fault, such as a provider's limit, does not count
+                // as an attempt.
                 let attempts = attempts - i64::from(!counts);
                 story = story.failed(attempts, error);
                 self.end_retry(id, not_before.0, attempts, error)?;
@@ -63,11 +71,13 @@ impl Tx<'_> {
                 "job_dead"
             }
         };
+        // The row is still open here, so its text is borrowed and not copied.
         let by = row.get_ref(8)?.as_str_or_null()?.unwrap_or_default();
         self.log_event(name, by, row.get_ref(5)?.as_str_or_null()?, &story)
     }
 
     pub(super) fn drop_free(&self, job: JobId, by: &str, why: &str) -> Result<bool, Error> {
+        // A job with a ticket is left alone, even if its id was given by mistake.
         let mut update = self.db.prepare_cached(
             "UPDATE jobs SET state = 'dropped', last_error = ?2, ended_at = ?3, lease_until = NULL
             WHERE id = ?1 AND ticket IS NULL AND NOT tracked
@@ -130,6 +140,7 @@ impl Tx<'_> {
             .prepare_cached("SELECT id, state, fence, lease_until FROM jobs WHERE id = ?1")?;
         let lease_columns = select.query_row([job.0], lease_columns).optional()?;
         assert_fence(lease_columns, job.0, fence)?;
+        // The new end counts from now and not from the old end, so frequent renewals do not add up.
         let until = rows::lease_end(self.now, lease);
         self.db
             .prepare_cached("UPDATE jobs SET lease_until = ?2 WHERE id = ?1")?

@@ -19,7 +19,8 @@ use crate::error::Error;
 
 use super::space::sibling_path;
 
-/// Size of the header of an `SQLite` file.
+/// Size of the header of an `SQLite` file. A shorter file cannot be a database, whatever its last
+/// known size was.
 const HEADER_BYTES: u64 = 100;
 
 /// The opened files of the database.
@@ -57,6 +58,7 @@ impl Inode {
 /// Refuses to create an empty database if the mark file shows that there was one.
 pub(super) fn check_may_create(path: &Path) -> Result<(), Error> {
     let mark = mark(path);
+    // A missing file and an empty one are the same here: `SQLite` would create a schema in both.
     let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
     if bytes > 0 || fs::symlink_metadata(&mark).is_err() {
         return Ok(());
@@ -85,6 +87,8 @@ impl DatabaseFiles {
         let mark = mark(path);
         let marked_id = fs::read_to_string(&mark).unwrap_or_default();
         let marked_id = marked_id.trim();
+        // The first program to open the database writes the mark, also for databases of earlier
+        // versions.
         if marked_id.is_empty() {
             // Not fatal: without the mark, a lost database is noticed only while it is open.
             if let Err(error) = write_mark(&mark, &id) {
@@ -121,6 +125,7 @@ impl DatabaseFiles {
         if Inode::of(&main) != opened.main {
             return Err(gone(&self.path, "was replaced by another file"));
         }
+        // A tool that truncates the file, such as a wrong redirect in a shell, keeps the inode.
         if main.len() < opened.bytes.max(HEADER_BYTES) {
             return Err(gone(&self.path, "was cut short"));
         }
@@ -128,6 +133,7 @@ impl DatabaseFiles {
         for (path, recorded) in &mut opened.beside {
             let current = fs::metadata(&*path).ok().as_ref().map(Inode::of);
             match (*recorded, current) {
+                // The file did not exist before; SQLite creates both with the first write.
                 (None, current) => *recorded = current,
                 (Some(_), None) => return Err(gone(path, "was deleted")),
                 (Some(recorded), Some(current)) if recorded != current => {
@@ -162,6 +168,7 @@ fn write_mark(mark: &Path, id: &str) -> io::Result<()> {
         .mode(0o600)
         .open(&part)?;
     file.write_all(format!("{id}\n").as_bytes())?;
+    // The mark must be on disk before its name is, or a power cut leaves an empty mark.
     file.sync_all()?;
     fs::rename(&part, mark)
 }

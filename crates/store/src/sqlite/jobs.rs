@@ -1,5 +1,7 @@
 //! Adds jobs, updates the jobs of tickets, and lists jobs. Claims are in `claim`, the end of jobs
 //! without a ticket is in `finish`.
+//!
+//! Every update names the states that it may leave, so a job that has ended is never brought back.
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -37,6 +39,8 @@ impl Tx<'_> {
             .query_row(params![change.ticket.id, check.serial], lease_columns)
             .optional()?;
         let lease = assert_fence(lease, &name, check.fence)?;
+        // The comparison uses the database's clock. Workers' clocks differ, and a fast one would
+        // take jobs from living workers.
         if check.must_have_run_out && lease.lease_until.is_some_and(|until| until > self.now) {
             return Err(Error::lease_alive(&name));
         }
@@ -66,6 +70,8 @@ impl Tx<'_> {
                     self.end_of_ticket(ticket, *serial, *state, why.as_deref())?,
                 ),
             };
+            // A ticket that names a job which does not exist is a mistake in the decision, so
+            // nothing of it is written.
             if !exists {
                 return Err(Error::no_such_job(ticket, *serial));
             }
@@ -91,6 +97,8 @@ impl Tx<'_> {
         let values = params![ticket, serial, state, not_before, attempts, error];
         let queue: Option<String> = update.query_row(values, |row| row.get(0)).optional()?;
         let exists = queue.is_some();
+        // The wake-up is also sent for a job that has to wait: a sleeping waiter must learn the new
+        // time.
         self.ready.extend(queue);
         Ok(exists)
     }
@@ -122,6 +130,7 @@ impl Tx<'_> {
         if update.execute(params![ticket, serial, state.word(), why, self.now])? > 0 {
             return Ok(true);
         }
+        // No row was changed: either the job has ended before, which is fine, or it does not exist.
         let mut select = self
             .db
             .prepare_cached("SELECT 1 FROM jobs WHERE ticket = ?1 AND serial = ?2")?;
@@ -133,6 +142,8 @@ impl Tx<'_> {
     }
 
     fn add_job(&mut self, job: &JobColumns) -> Result<i64, Error> {
+        // The limit is checked per job and inside the transaction, so concurrent callers cannot
+        // exceed it together.
         if let Some(most) = job.queue_max {
             self.assert_room_in(&job.queue, most)?;
         }
@@ -163,6 +174,8 @@ impl Tx<'_> {
         Ok(self.db.last_insert_rowid())
     }
 
+    /// Refuses a job for a full queue. The count stops at the limit, so a long queue costs no more
+    /// than a short one.
     fn assert_room_in(&self, queue: &str, most: u64) -> Result<(), Error> {
         let mut select = self.db.prepare_cached(
             "SELECT (SELECT count(*) FROM
@@ -184,6 +197,8 @@ impl Tx<'_> {
     pub(super) fn enqueue(&mut self, jobs: &[JobColumns]) -> Result<Vec<JobId>, Error> {
         let mut ids = Vec::with_capacity(jobs.len());
         for job in jobs {
+            // The same key means that the caller repeats a call after a lost answer: it gets the
+            // first job's id.
             let id = match self.same_key(job)? {
                 Some(id) => id,
                 None => self.add_free(job)?,
@@ -215,6 +230,7 @@ impl Tx<'_> {
         let Some((id, queue, kind, body)) = row else {
             return Ok(None);
         };
+        // The same key with other content is a mistake of the caller's, not a repetition.
         job.assert_same(&queue, &kind, &body)?;
         Ok(Some(id))
     }
@@ -234,6 +250,7 @@ pub(super) fn assert_fence(
     name: impl ToString,
     given: u64,
 ) -> Result<LeaseColumns, Error> {
+    // A missing job has fence zero, which no lease ever has.
     let current = lease.as_ref().map_or(0, |columns| nat(columns.fence));
     lease
         .filter(|columns| columns.leased && nat(columns.fence) == given)
@@ -255,6 +272,7 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
     Ok(Leased {
         id: JobId(row.get(0)?),
         queue: row.get::<_, String>(1)?.into(),
+        // A job of a ticket and a job without one encode their work differently.
         work: JobWork::read(ticket.is_some(), row.get(4)?, &body)?,
         ticket: ticket.map(rows::ticket_id).transpose()?,
         serial: serial.map(nat32),
@@ -262,6 +280,8 @@ pub(super) fn leased(row: &Row<'_>) -> Result<Leased, Error> {
         holder: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
         until: time(row.get::<_, Option<i64>>(8)?.unwrap_or_default()),
         attempts: nat32(row.get(9)?),
+        // An empty name stands for no particular agent: a claim compares names, and NULL equals
+        // none.
         agent: Some(row.get::<_, String>(10)?).filter(|agent| !agent.is_empty()),
         provider: row.get(11)?,
     })
@@ -289,6 +309,7 @@ pub(super) fn page(db: &Connection, query: &JobQuery, page: &Page) -> Result<Pag
 /// Counts jobs by queue and state, each state with its own index.
 pub(super) fn count(db: &Connection) -> Result<Vec<(Queue, JobState, u64)>, Error> {
     let mut all = Vec::new();
+    // One query per state uses that state's partial index; a single GROUP BY would read the table.
     for state in JobState::COUNTED {
         let word = state.word();
         let sql = format!("SELECT queue, count(*) FROM jobs WHERE state = '{word}' GROUP BY queue");
@@ -332,6 +353,7 @@ pub(super) fn held_jobs(db: &Connection, request: &HeldJobs) -> Result<Vec<Job>,
         WHERE state = 'leased' AND queue = ?1 AND holder = ?2 ORDER BY id"
     ))?;
     let mut jobs = Vec::new();
+    // One indexed query per queue is cheaper than a list that SQLite cannot use the index for.
     for queue in &request.queues {
         let mut rows = select.query([queue, &request.holder])?;
         while let Some(row) = rows.next()? {

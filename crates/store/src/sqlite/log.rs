@@ -1,4 +1,7 @@
 //! The event log, the policies that it names, and the stored answers of idempotency keys.
+//!
+//! Events are appended and never changed. A reader's position is a sequence number, so it must
+//! never be reused.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -13,7 +16,8 @@ use crate::rows::{self, EventColumns, int, nat, time};
 
 use super::writer::Tx;
 
-/// Maximum number of events per page.
+/// Maximum number of events per page. It bounds the memory of one answer; a reader asks for the
+/// next page.
 const EVENTS_MAX: u32 = 10_000;
 
 impl Tx<'_> {
@@ -44,6 +48,7 @@ impl Tx<'_> {
             "INSERT INTO answers (key, payload_hash, answer, at) VALUES (?1, '', 'null', ?2)
             ON CONFLICT DO NOTHING",
         )?;
+        // The insert decides: of two calls with the same key only one gets a row.
         match insert.execute(params![rows::clean(key), self.now])? {
             0 => Ok(()),
             _ => self.append(event),
@@ -66,6 +71,7 @@ impl Tx<'_> {
         Ok(())
     }
 
+    // A policy is named by its hash, so an existing one has the same content.
     pub(super) fn put_policy(&self, id: &str, body: &str) -> Result<(), Error> {
         self.db
             .prepare_cached(
@@ -93,6 +99,8 @@ impl Tx<'_> {
                 "INSERT INTO answers (key, payload_hash, answer, at) VALUES (?1, ?2, ?3, ?4)",
             )?
             .execute(params![
+                // Keys come from callers and may contain NUL, which PostgreSQL refuses; both stores
+                // clean alike.
                 rows::clean(&remember.key),
                 rows::clean(&remember.payload_hash),
                 answer,
@@ -141,6 +149,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<StoredEv
         }
         return Ok(events);
     }
+    // Two statements, because a condition with OR would not use the index on the ticket.
     let sql = format!("{columns} WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
     let mut select = db.prepare_cached(&sql)?;
     let mut rows = select.query(params![after, most])?;
@@ -171,6 +180,7 @@ pub(super) fn newest(
     while let Some(row) = rows.next()? {
         events.push(event(row)?);
     }
+    // The query walks from the end; callers want the oldest first.
     events.reverse();
     Ok(events)
 }
@@ -185,6 +195,8 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {
     let ticket: Option<String> = row.get(1)?;
     Ok(StoredEvent {
         cursor: Cursor {
+            // SQLite needs no transaction number: with one writer the sequence alone gives the
+            // order.
             transaction: 0,
             sequence: nat(row.get(0)?),
         },
@@ -210,6 +222,7 @@ pub(super) fn spent_since(db: &Connection, since: Time) -> Result<Usage, Error> 
             usd_micros: nat(row.get(0)?),
             tokens: nat(row.get(1)?),
             wall_ms: nat(row.get(2)?),
+            ..Usage::default()
         });
     }
     Ok(sum)

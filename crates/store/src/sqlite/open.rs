@@ -1,4 +1,7 @@
 //! Opens an `SQLite` file: durable settings, migrations, and clear errors if it cannot be used.
+//!
+//! It refuses a file of another program, a schema of a newer version, and a version of `SQLite`
+//! that can corrupt data. Each refusal says what to do.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -32,6 +35,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/sqlite/0010_statements.sql"),
 ];
 
+// A statement that falls out of the cache has to be parsed and planned again.
 const STATEMENTS_MAX: usize = 128;
 
 /// Maximum retries of [`turn_to_wal`] when several processes open a new file at the same time.
@@ -41,16 +45,22 @@ const TURNS_MAX: u32 = 64;
 pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     version_is_sound(rusqlite::version_number(), rusqlite::version())?;
     if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        // The directory holds briefs and tokens' hashes; other users of the machine must not list
+        // it.
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(parent)
             .map_err(|error| cannot_write(path, &error.to_string()))?;
     }
+    // Before the file is created: an empty database at this path would hide that one was lost.
     identity::check_may_create(path)?;
+    // SQLite creates files with the process's umask, which usually lets others read.
     make_privately(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
+        // Each connection is used by one thread at a time, so SQLite's own mutex would only cost
+        // time.
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
     prepare(&mut db, path, settings).map_err(|error| error.at(path))?;
@@ -68,6 +78,7 @@ fn make_privately(path: &Path) {
 
 /// Opens a read-only connection.
 pub(super) fn reader(path: &Path, settings: &Settings) -> Result<Connection, Error> {
+    // A read-only connection cannot create the file, and a mistake in a query cannot write.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
     tune(&db, settings)?;
@@ -108,11 +119,13 @@ fn cannot_write(path: &Path, why: &str) -> Error {
 
 fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), Error> {
     tune(db, settings)?;
+    // SQLite opens a file without write permission as read-only instead of failing.
     if db.is_readonly("main")? {
         return Err(Error::ReadOnly(
             "the file is read-only; make it writable, or name another with --data-dir".to_owned(),
         ));
     }
+    // WAL lets readers work while the writer commits.
     turn_to_wal(db).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => cannot_write(path, &error.to_string()),
         _ => Error::from(error),
@@ -122,6 +135,7 @@ fn prepare(db: &mut Connection, path: &Path, settings: &Settings) -> Result<(), 
     db.pragma_update(None, "foreign_keys", true)?;
     // Savepoints keep their undo log in the temp store; on disk it would cost more than the commit.
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // After a long read the WAL can grow large; without a limit the file keeps that size for ever.
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     migrate(db)
 }
@@ -150,11 +164,13 @@ fn migrate(db: &mut Connection) -> Result<(), Error> {
     let found: i64 = tx.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let owner: i32 = tx.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let tables: i64 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    // An empty file has no owner yet, so only a file with tables is refused.
     if owner != APPLICATION_ID && tables > 0 {
         return Err(Error::Other(
             "this database belongs to another program; name another file".to_owned(),
         ));
     }
+    // A newer program may have written columns that this one would ignore and lose.
     if found > known {
         return Err(Error::NewerSchema { found, known });
     }
@@ -162,6 +178,7 @@ fn migrate(db: &mut Connection) -> Result<(), Error> {
     if applied == MIGRATIONS.len() {
         return Ok(());
     }
+    // All migrations are one transaction: a crash leaves the old schema or the new one.
     for migration in MIGRATIONS.iter().skip(applied) {
         tx.execute_batch(migration)?;
     }

@@ -1,5 +1,8 @@
 //! A few read-only connections, used on blocking threads. A reader keeps working while reads are
 //! queued, so that two hundred reads do not wake two hundred threads.
+//!
+//! A connection is opened on first use and kept. It refuses every read once the file at its path is
+//! no longer the opened one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -68,6 +71,7 @@ impl Readers {
         let (sender, receiver) = oneshot::channel();
         let work = move |db: Result<&Connection, Error>| {
             // Skip the read if the caller was cancelled.
+            // A list for a page that was closed is not worth a reader's time.
             if !sender.is_closed() {
                 // The caller may be cancelled just now.
                 let _ = sender.send(db.and_then(work));
@@ -85,6 +89,7 @@ impl Readers {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, ReadQueue> {
+        // A poisoned lock is used all the same: the queue is consistent after every statement.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,6 +97,8 @@ impl Shared {
     fn join(&self, work: ReadTask) -> bool {
         let mut queue = self.lock();
         queue.waiting.push_back(work);
+        // The count and the queue change under one lock. So a reader that is about to stop either
+        // sees the new read or has already been counted out.
         let needed = queue.at_work < self.most;
         queue.at_work += usize::from(needed);
         needed
@@ -100,6 +107,7 @@ impl Shared {
     fn run_queue(&self) {
         let mut db = None;
         while let Some(work) = self.next(&mut db) {
+            // The check is per read: a deleted file must not answer from its last state.
             if let Err(error) = self.identity.check() {
                 work(Err(error));
                 continue;
@@ -108,6 +116,7 @@ impl Shared {
                 db = match open::reader(&self.path, &self.settings) {
                     Ok(db) => Some(db),
                     Err(error) => {
+                        // The next read tries to open again, since the cause may have gone.
                         work(Err(error));
                         continue;
                     }

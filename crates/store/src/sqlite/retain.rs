@@ -9,7 +9,7 @@ use crate::record::Retention;
 
 use super::writer::Tx;
 
-/// Rows per slice.
+/// Rows per slice. A slice is one transaction, and other writers wait for it.
 pub(super) const SLICE: i64 = 500;
 
 /// Ended jobs without a ticket, or of a terminal one.
@@ -80,11 +80,13 @@ impl Tx<'_> {
         let ids: Vec<String> = select
             .query_map(params![retention.before.0, SLICE], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
+        // The event is written first, in the same transaction as the removal.
         if !ids.is_empty() {
             // This event also prevents the number of the newest event from being reused.
             let story = json!({ "removed": ids.len() });
             self.log_event("tickets_removed", "", None, &story)?;
         }
+        // The order follows the references: a ticket goes after the rows that name it.
         for id in &ids {
             for sql in [
                 "DELETE FROM jobs WHERE ticket = ?1",

@@ -1,5 +1,8 @@
 //! Disk space. On a full disk even the smallest insert fails. So no new work starts when little
 //! space is left, and a ballast file can be deleted to make space for recording the failure.
+//!
+//! `SQLite` needs space for its WAL even to delete rows, so a full disk cannot be repaired through
+//! the database alone.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -28,6 +31,7 @@ impl Space {
             free_min: settings.free_space_min_bytes,
             has_ballast: false,
         };
+        // A shorter file is left from a crash while it was written, and does not count.
         space.has_ballast = std::fs::metadata(&space.ballast)
             .is_ok_and(|metadata| metadata.len() >= space.ballast_bytes as u64);
         space.keep_ballast();
@@ -44,6 +48,7 @@ impl Space {
                 self.free_min >> 10
             )));
         }
+        // The disk had been full and has space again, so the reserve is restored.
         if !self.has_ballast {
             self.keep_ballast();
         }
@@ -58,6 +63,7 @@ impl Space {
     }
 
     fn keep_ballast(&mut self) {
+        // Only with enough space: the ballast itself must not fill the disk.
         if !self.has_ballast && self.free() >= self.free_min {
             self.has_ballast = self.write_ballast().is_ok();
         }
@@ -69,6 +75,8 @@ impl Space {
         let mut file = options.open(&self.ballast)?;
         // Not zeros: a file system could store those as a hole.
         file.write_all(&vec![0xCB; self.ballast_bytes])?;
+        // Without a sync the blocks may not be allocated yet, and deleting the file would free
+        // nothing.
         file.sync_all()
     }
 

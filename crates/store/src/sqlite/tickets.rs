@@ -1,4 +1,8 @@
 //! Writes decisions about tickets, and reads tickets.
+//!
+//! The ticket's body is the truth. The other columns and tables repeat parts of it for lists and
+//! filters, and are written in the same transaction. It refuses a decision that was made on an
+//! older version.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_from_iter};
 
@@ -17,11 +21,13 @@ impl Tx<'_> {
     /// Writes a whole decision ([`crate::Tickets::commit`]). All guards run before the first write.
     /// There is one writer at a time (BEGIN IMMEDIATE), so a guard stays true until the commit.
     pub(super) fn commit(&mut self, change: &Encoded) -> Result<CommitOutcome, Error> {
+        // A repeated call must get the first answer, even if the ticket has moved on since then.
         if let Some(remember) = &change.remember
             && let Some(first) = self.answered(remember)?
         {
             return Ok(CommitOutcome::Again(first));
         }
+        // Guards are all reads, so a refusal leaves nothing to roll back.
         self.assert_reads(&change.reads)?;
         self.assert_lease(change)?;
         let number = self.put_ticket(change)?;
@@ -33,8 +39,11 @@ impl Tx<'_> {
         self.add_jobs(&change.new_jobs)?;
         self.put_artefacts(&change.artefacts)?;
         if let Some(remember) = &change.remember {
+            // The answer is remembered in the same transaction: after a crash a repeated call
+            // either finds it or finds nothing done.
             self.remember(remember)?;
         }
+        // The next claim rides along, which saves the worker a round trip and the disk a sync.
         let claimed = match &change.then {
             Some(request) => self.claim_if_room(request)?,
             None => Vec::new(),
@@ -61,6 +70,7 @@ impl Tx<'_> {
             None => self.insert_ticket(ticket)?,
             Some(was) => self.update_ticket(ticket, was)?,
         };
+        // No row came back: the id exists already, or the version is no longer the expected one.
         number.ok_or_else(|| match (change.was, TicketId::new(&ticket.id)) {
             (None, Ok(id)) => Error::Exists(id),
             (None, Err(_)) | (Some(_), _) => Error::ticket_changed(&ticket.id),
@@ -68,6 +78,7 @@ impl Tx<'_> {
     }
 
     fn insert_ticket(&self, ticket: &TicketColumns) -> Result<Option<i64>, Error> {
+        // An existing id is an answer here and not an error of the database.
         let sql =
             "INSERT INTO tickets (id, version, stage, title, priority, round, epic, repository,
                 waits_for, open_must_fix, usd_micros, created_at, updated_at, policy, body)
@@ -95,6 +106,7 @@ impl Tx<'_> {
     }
 
     fn update_ticket(&self, ticket: &TicketColumns, was: i64) -> Result<Option<i64>, Error> {
+        // The version in the condition is the compare-and-swap of the whole store.
         let sql = "UPDATE tickets SET version = :version, stage = :stage, title = :title,
                 priority = :priority, round = :round, epic = :epic, repository = :repository,
                 waits_for = :waits_for, open_must_fix = :open_must_fix, usd_micros = :usd_micros,
@@ -195,6 +207,7 @@ impl Tx<'_> {
         let stored: Vec<String> = select
             .query_map([id], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
+        // Dependencies rarely change, and an unchanged list costs one read and no write.
         if stored == dependencies {
             return Ok(());
         }
@@ -258,6 +271,7 @@ pub(super) fn count(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
     while let Some(row) = rows.next()? {
         counts.push((rows::stage(&row.get::<_, String>(0)?)?, nat(row.get(1)?)));
     }
+    // The database sorts stages by their words, the caller wants them in the order of the flow.
     counts.sort_unstable();
     Ok(counts)
 }

@@ -2,6 +2,10 @@
 //! as a group, so that many callers share one disk sync. An operation that may fail after its first
 //! write has its own savepoint, so that only its own writes are rolled back. No caller gets an
 //! answer before the COMMIT.
+//!
+//! `SQLite` allows one writer per file. A thread of its own keeps that lock for a whole group, and
+//! blocking calls never run on an async thread. A panic of an operation ends the thread; every
+//! later call then fails with an error instead of hanging.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,6 +24,7 @@ use super::identity::DatabaseFiles;
 use super::space::Space;
 
 /// Times that the writer yields its thread before it commits a group smaller than the last one.
+/// Twenty yields take microseconds; a disk sync takes milliseconds.
 const YIELDS_MAX: u32 = 20;
 
 /// The open transaction of a group, as an operation sees it.
@@ -71,6 +76,8 @@ impl Writer {
         settings: Settings,
         notifier: Arc<Notifier>,
     ) -> Result<Self, Error> {
+        // The channel is bounded: when the disk is slow, callers wait here instead of filling the
+        // memory.
         let (inbox, receiver) = mpsc::channel(settings.writer_queue_max);
         let mut writer_thread = WriterThread {
             space: Space::new(&path, &settings),
@@ -82,6 +89,7 @@ impl Writer {
             notifier,
             last_group: 0,
         };
+        // The thread needs no handle: it ends when the last sender is gone.
         thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer_thread.serve(receiver))
@@ -125,6 +133,8 @@ impl Writer {
             .send(Box::new(call))
             .await
             .map_err(|_| closed())?;
+        // The operation may have been committed before the thread ended, so success cannot be
+        // excluded.
         answer.await.unwrap_or_else(|_| {
             Err(Error::OutcomeUnknown(
                 "the writer ended before it answered".to_owned(),
@@ -167,6 +177,7 @@ where
             return Ok(());
         };
         let outcome = work(tx);
+        // The error is kept for the caller and also returned, because the writer must roll back.
         let error = outcome.as_ref().err().cloned();
         self.outcome = Some(outcome);
         error.map_or(Ok(()), Err)
@@ -174,6 +185,7 @@ where
 
     fn answer(self: Box<Self>, spoiled: Option<Error>) {
         let answer = match (self.outcome, spoiled) {
+            // An operation's own error is more useful than that of the group.
             (Some(Err(own)), _) => Err(own),
             (_, Some(error)) => Err(error),
             (Some(Ok(value)), None) => Ok(value),
@@ -203,10 +215,13 @@ impl WriterThread {
             let mut ready = BTreeSet::new();
             let mut group = WriteGroup::new();
             let result = match self.begin() {
+                // Operations join while the transaction is open, so a busy writer commits large
+                // groups.
                 Ok(()) => self
                     .fill(first, &mut receiver, &mut group, &mut ready)
                     .and_then(|()| self.commit()),
                 Err(error) => {
+                    // A failed BEGIN has no group yet, but its caller waits for an answer.
                     group.push(first);
                     Err(error)
                 }
@@ -220,7 +235,10 @@ impl WriterThread {
     }
 
     fn begin(&self) -> Result<(), Error> {
+        // Before BEGIN, because SQLite would happily write to a deleted file.
         self.identity.check()?;
+        // IMMEDIATE takes the write lock now. A deferred transaction could fail with BUSY in the
+        // middle, after its reads.
         Ok(self.execute("BEGIN IMMEDIATE")?)
     }
 
@@ -241,6 +259,7 @@ impl WriterThread {
         group: &mut WriteGroup,
         ready: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
+        // An error here is given to the first operation inside the loop, so that it gets an answer.
         let now = now(&self.db).map_err(Error::from);
         let mut claim_cache = ClaimCache::default();
         let mut next = Some(first);
@@ -249,6 +268,8 @@ impl WriterThread {
                 Ok(now) => self.run_one(operation.as_mut(), now, &mut claim_cache, ready),
                 Err(ref error) => Err(error.clone()),
             };
+            // The operation belongs to the group even if it failed: its caller gets an answer at
+            // the end.
             group.push(operation);
             result?;
             next = self.next(receiver, group.len());
@@ -267,6 +288,7 @@ impl WriterThread {
         if size >= self.settings.group_max {
             return None;
         }
+        // Callers of a smaller group would wait for others that may never come.
         let mut yields = if size < self.last_group {
             YIELDS_MAX
         } else {
@@ -295,6 +317,7 @@ impl WriterThread {
         if savepoint {
             self.execute("SAVEPOINT operation")?;
         }
+        // The count tells whether a failed operation without a savepoint has written anything.
         let changes_before = self.db.total_changes();
         let mut tx = Tx {
             db: &self.db,
@@ -317,6 +340,7 @@ impl WriterThread {
             }
             if savepoint {
                 self.execute("ROLLBACK TO operation")?;
+            // It wrote something that cannot be undone alone, so the whole group is rolled back.
             } else if self.db.total_changes() != changes_before {
                 return Err(error);
             }
@@ -328,6 +352,7 @@ impl WriterThread {
     }
 
     fn answer_group(&self, group: WriteGroup, ready: &BTreeSet<String>) {
+        // Callers first, then waiters: a waiter's claim would otherwise compete with the answers.
         for operation in group {
             operation.answer(None);
         }
@@ -338,6 +363,8 @@ impl WriterThread {
     }
 
     fn fail_group(&mut self, group: WriteGroup, error: Error) {
+        // After some errors SQLite has already rolled back, and a second ROLLBACK would be an
+        // error.
         if !self.db.is_autocommit() {
             // If this fails too, the next BEGIN reports it.
             if let Err(error) = self.execute("ROLLBACK") {

@@ -119,7 +119,7 @@ facts! {
         the_last_heartbeat_is_seen,
         a_caller_is_written_by_who_read_it_last,
         the_newest_sessions_of_a_token_are_kept,
-        a_parcel_is_wanted_put_and_taken,
+        a_bundle_is_wanted_put_and_taken,
         epics_are_put_and_listed,
         what_is_said_under_a_claim_is_kept_for_that_claim,
         a_rule_is_in_force_until_it_is_withdrawn,

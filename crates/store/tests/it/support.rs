@@ -228,7 +228,8 @@ pub fn open_job(serial: u32) -> OpenJob {
         fence: 0,
         holder: None,
         agent: None,
-        stand_in: false,
+        fallback: false,
+        quota_waits: 0,
     }
 }
 

@@ -17,10 +17,6 @@ pub struct DetectedCli {
     pub login: Option<String>,
 }
 
-pub fn known_names() -> Vec<&'static str> {
-    registry::ALL.iter().map(|cli| cli.name).collect()
-}
-
 /// Lists the known CLIs on this machine, those with a login first.
 pub fn detect_clis(environment: &Environment, directory: &Path) -> Vec<DetectedCli> {
     let find = |cli: &'static AgentCli| {

@@ -1,5 +1,8 @@
 //! Matches reports with claims. A report that names another claim than the one its caller holds is
 //! refused. A report that names no claim counts only if `flow` is sure which process sent it.
+//!
+//! The state of a caller is stored under its token and session. It is written by compare-and-swap,
+//! because two processes of one token may call at the same moment.
 
 use engine::log::LogErr;
 use engine::session::{self, SessionClaim};
@@ -14,6 +17,7 @@ use super::super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 
 /// Maximum attempts to write a caller's record when concurrent calls of the same caller win.
+/// Each loss means that another call of the same token has won. So many at once is a misuse.
 const TRIES_MAX: u32 = 32;
 const ASK_AGAIN: &str =
     "call get_my_assignment, read what it gives you, and send its `attempt` with every report";
@@ -61,6 +65,7 @@ impl ClaimRef {
         let verdict = self.verdict.as_deref();
         attempt::ReportClaim {
             attempt: self.attempt.as_deref(),
+            // With a session the process is known, and the same words are no hint of a repetition.
             verdict: verdict.filter(|_| identity.session.is_none()),
         }
     }
@@ -78,6 +83,7 @@ pub async fn require_reported_claim(
     identity: &Identity,
     claim_ref: &ClaimRef,
 ) -> Result<SessionClaim, Failure> {
+    // Read first: the lease is the truth, and the caller's state only helps to interpret a report.
     let held = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
     let claim = held.as_ref().map(SessionClaim::claim);
     check_report(app, identity, claim_ref, claim.as_ref()).await?;
@@ -91,6 +97,8 @@ pub async fn find_claim(
     identity: &Identity,
     claim_ref: &ClaimRef,
 ) -> Result<SessionClaim, Failure> {
+    // A reading call that names an attempt is held to it, so that an agent does not read about
+    // another claim.
     if claim_ref.attempt.is_some() {
         return require_reported_claim(app, identity, claim_ref).await;
     }
@@ -123,6 +131,7 @@ pub async fn check_report(
     let caller = match (identity.access, report.attempt) {
         // The token of an agent that Countersign started is valid for one claim only.
         (Access::Spawned(_), _) => None,
+        // With a named attempt the state is not needed, so no lookup is made.
         (Access::SelfRegistered, Some(_)) => Some(CallerState::default()),
         (Access::SelfRegistered, None) => Some(load_caller(app, identity).await?.state),
     };
@@ -131,6 +140,7 @@ pub async fn check_report(
 
 /// Refuses a caller that holds nothing but was given a claim and never reported on it: its call is
 /// about that lost claim.
+/// Without this check the call would quietly begin something new in place of what the agent meant.
 pub async fn check_no_lost_claim(app: &App, identity: &Identity) -> Result<(), Failure> {
     match load_caller(app, identity).await?.state.open {
         None => Ok(()),
@@ -186,6 +196,27 @@ pub async fn record_verdict_words(
     }
 }
 
+/// Returns whether the same approval was sent back before because its text is not understood.
+pub async fn is_questioned(
+    app: &App,
+    identity: &Identity,
+    attempt: &Attempt,
+    words: &str,
+) -> Result<bool, Failure> {
+    let caller = load_caller(app, identity).await?;
+    Ok(caller.state.is_questioned(attempt, words))
+}
+
+/// Records that an approval was sent back because its text is not understood.
+pub async fn record_question(
+    app: &App,
+    identity: &Identity,
+    attempt: &Attempt,
+    words: &str,
+) -> Result<(), Failure> {
+    update_caller(app, identity, |state| state.after_question(attempt, words)).await
+}
+
 async fn update_caller(
     app: &App,
     identity: &Identity,
@@ -194,6 +225,7 @@ async fn update_caller(
     for _ in 0..TRIES_MAX {
         let before = load_caller(app, identity).await?;
         let state = next(&before.state);
+        // Most calls change nothing, and a write per call would wear the database.
         if state == before.state {
             return Ok(());
         }
@@ -210,6 +242,7 @@ async fn update_caller(
 
 async fn load_caller(app: &App, identity: &Identity) -> Result<CallerRecord, Failure> {
     let (token, session) = (&identity.token, identity.session.as_deref().unwrap_or(""));
+    // An empty session is the caller of all processes without one.
     let record = app.coordinator.store.caller(token, session).await?;
     Ok(record.unwrap_or_else(|| CallerRecord {
         token: token.clone(),

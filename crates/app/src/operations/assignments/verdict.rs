@@ -5,7 +5,8 @@ use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
 use findings::{CommissionedReview, Review, ReviewClaim};
 use flow::event::{AnswerOutcome, VerifierAnswer};
-use flow::ticket::Seat;
+use flow::rejection::describe_rejection;
+use flow::ticket::PanelReviewer;
 use flow::{Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -65,16 +66,19 @@ pub async fn submit_verdict(
     once: Option<Once>,
 ) -> Result<ReviewOutcome, Failure> {
     let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
-    claims::record_verdict_words(app, identity, claim_ref).await?;
     let (_, rules) = project::open_ticket_repository(app, &claim.stored.ticket).await?;
     let (coordinator, session) = (&app.coordinator, identity.agent_session());
     let (ticket, why) = if let Task::Verify { .. } = claim.task {
         let answers = read_answers(&claim, verdict)?;
+        claims::record_verdict_words(app, identity, claim_ref).await?;
         let verified = session::verify(coordinator, &rules.policy, &session, &claim, answers, once);
         (verified.await?, None)
     } else {
         let approved = verdict.approved;
-        let review = read_review(&claim, approved, &as_report(verdict)?)?;
+        let report = as_report(verdict)?;
+        let review = read_review(app, identity, &claim, approved, &report).await?;
+        // Only a verdict that counts is remembered: an approval that was sent back comes again.
+        claims::record_verdict_words(app, identity, claim_ref).await?;
         let review = flow::review_validity::downgrade_contradicted_approval(review, &rules.policy);
         let overruled = approved == Some(true) && review.claim != ReviewClaim::Approved;
         let why = review.remarks.last().cloned().filter(|_| overruled);
@@ -87,8 +91,11 @@ pub async fn submit_verdict(
 }
 
 /// Reads the review as it counts. A call with `approved: true` that cannot count as an approval is
-/// refused with the reason, unless its text rejects the change.
-fn read_review(
+/// refused with the reason, unless its text rejects the change. If the only reason is a text that is
+/// not understood, the same call again confirms the approval.
+async fn read_review(
+    app: &App,
+    identity: &Identity,
     claim: &SessionClaim,
     approved: Option<bool>,
     report: &Map<String, Value>,
@@ -101,10 +108,26 @@ fn read_review(
         | Task::Merge { .. }
         | Task::Tell { .. } => "",
     };
+    let spec = &claim.stored.ticket.spec;
+    let criteria = flow::brief::criteria(spec).into_iter();
+    let criteria: Vec<String> = criteria.map(str::to_owned).collect();
+    let mut answer = findings::read_tool_call(report, commit, &criteria);
+    let is_questionable = approved == Some(true) && answer.confirmable;
+    if is_questionable {
+        let words = serde_json::to_vec(report).unwrap_or_default();
+        let words = engine::hash::short_sha256(&words);
+        let attempt = claim.attempt();
+        if !claims::is_questioned(app, identity, &attempt, &words).await? {
+            claims::record_question(app, identity, &attempt, &words).await?;
+            return Err(question(&answer));
+        }
+        answer = findings::read_confirmed_tool_call(report, commit, &criteria);
+    }
     let CommissionedReview {
         mut review,
         unclear,
-    } = findings::read_tool_call(report, commit);
+        ..
+    } = answer;
     match (approved, unclear) {
         (Some(true), Some(why)) => Err(Failure::new(
             ExitKind::Refused,
@@ -117,6 +140,17 @@ fn read_review(
         }
         (Some(true) | None, _) => Ok(review),
     }
+}
+
+/// Builds the error for an approval whose text is not understood.
+fn question(answer: &CommissionedReview) -> Failure {
+    let why = answer.unclear.clone().unwrap_or_default();
+    Failure::new(
+        ExitKind::Refused,
+        format!("not taken as an approval yet, nothing was recorded: {why}"),
+    )
+    .hint("if you approve without reservation, call again with approved: true and without that text; the same call once more counts as your confirmation")
+    .hint("if something has to be said, put it into findings with its severity; if it has to be fixed, send approved: false")
 }
 
 fn with_reason(outcome: ReviewOutcome, why: Option<String>) -> ReviewOutcome {
@@ -199,8 +233,13 @@ pub fn outcome(ticket: &Ticket) -> ReviewOutcome {
     let status = flow::dialect::review_result_word(ticket.stage);
     let message = match status {
         "approved" => format!("approved in round {attempt}"),
-        "rework" => format!("sent back for rework, attempt {attempt} of {allowed}"),
-        "reviewing" if ticket.seats.iter().any(Seat::is_asked_to_countersign) => {
+        "rework" => {
+            let why = last.filter(|round| !round.verdict.approved);
+            let why = why.map(|round| format!(": {}", describe_rejection(ticket, round)));
+            let why = why.unwrap_or_default();
+            format!("sent back for rework, attempt {attempt} of {allowed}{why}")
+        }
+        "reviewing" if ticket.panel.iter().any(PanelReviewer::is_asked_to_countersign) => {
             "recorded; it names only minor findings, so the reviewer is asked once whether it countersigns".to_owned()
         }
         "reviewing" => "recorded; other reviewers have not answered yet".to_owned(),

@@ -1,7 +1,9 @@
-//! Parses git's unified diff. The file names come from git's list of changed files, because that
-//! one does not quote them; the diff only supplies the lines.
+//! Assigns git's unified diff to the changed files. The file names come from git's list of changed
+//! files, because that one does not quote them; the diff only supplies the lines.
 
 use engine::git::ChangedFile;
+pub use findings::diff::DiffRowKind;
+use findings::diff::{DiffPart, DiffReader};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of rows; nobody reads more.
@@ -39,95 +41,51 @@ pub struct DiffRow {
     pub text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DiffRowKind {
-    Kept,
-    Added,
-    Removed,
-}
-
 /// Parses the files in git's order; the flag tells whether rows were left out.
 pub fn parse_diff(text: &str, changed: &[ChangedFile]) -> (Vec<DiffFile>, bool) {
-    let mut reader = DiffReader {
-        files: Vec::new(),
-        changed: changed.iter(),
-        rows: 0,
-        old: 0,
-        new: 0,
-        left: (0, 0),
-    };
+    let mut files: Vec<DiffFile> = Vec::new();
+    let (mut changed, mut reader, mut rows) = (changed.iter(), DiffReader::default(), 0);
     for line in text.split('\n') {
-        if reader.rows >= ROWS_MAX {
-            return (reader.files, true);
+        if rows >= ROWS_MAX {
+            return (files, true);
         }
-        reader.read_line(line);
-    }
-    (reader.files, false)
-}
-
-struct DiffReader<'a> {
-    files: Vec<DiffFile>,
-    changed: std::slice::Iter<'a, ChangedFile>,
-    rows: usize,
-    old: u32,
-    new: u32,
-    /// Numbers of old and new lines that the hunk still has. Inside a hunk no line is a heading.
-    left: (u32, u32),
-}
-
-impl DiffReader<'_> {
-    fn read_line(&mut self, line: &str) {
-        if self.left == (0, 0) {
-            self.read_heading(line);
-            return;
-        }
-        let (sign, text) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
-        match sign {
-            "+" => self.push_row(DiffRowKind::Added, text),
-            "-" => self.push_row(DiffRowKind::Removed, text),
-            " " | "" => self.push_row(DiffRowKind::Kept, text),
-            // `\ No newline at end of file`
-            _ => {}
-        }
-    }
-
-    fn read_heading(&mut self, line: &str) {
-        if line.starts_with("diff --git ") {
-            self.files.extend(self.changed.next().map(file));
-        } else if let Some((old, new, heading)) = ranges(line) {
-            (self.old, self.new, self.left) = (old.0, new.0, (old.1, new.1));
-            if let Some(file) = self.files.last_mut() {
-                file.hunks.push(DiffHunk {
-                    heading: findings::one_line(heading),
-                    rows: Vec::new(),
-                });
+        match reader.read(line) {
+            DiffPart::Heading(line) if line.starts_with("diff --git ") => {
+                files.extend(changed.next().map(file));
             }
+            DiffPart::Hunk(_, heading) => {
+                if let Some(file) = files.last_mut() {
+                    file.hunks.push(DiffHunk {
+                        heading: findings::one_line(heading),
+                        rows: Vec::new(),
+                    });
+                }
+            }
+            DiffPart::Row {
+                kind,
+                old,
+                new,
+                text,
+            } => {
+                rows += 1;
+                let hunk = files.last_mut().and_then(|file| file.hunks.last_mut());
+                if let Some(hunk) = hunk {
+                    hunk.rows.push(DiffRow {
+                        kind,
+                        old,
+                        new,
+                        text: shown(text),
+                    });
+                }
+            }
+            DiffPart::Heading(_) | DiffPart::Marker => {}
         }
     }
+    (files, false)
+}
 
-    fn push_row(&mut self, kind: DiffRowKind, text: &str) {
-        let (is_old, is_new) = (kind != DiffRowKind::Added, kind != DiffRowKind::Removed);
-        let row = DiffRow {
-            kind,
-            old: is_old.then_some(self.old),
-            new: is_new.then_some(self.new),
-            text: findings::shorten(&findings::clean(text).replace('\n', " "), LINE_CHARS_MAX),
-        };
-        if is_old {
-            self.old = self.old.saturating_add(1);
-            self.left.0 = self.left.0.saturating_sub(1);
-        }
-        if is_new {
-            self.new = self.new.saturating_add(1);
-            self.left.1 = self.left.1.saturating_sub(1);
-        }
-        self.rows += 1;
-        let hunk = self.files.last_mut().and_then(|file| file.hunks.last_mut());
-        if let Some(hunk) = hunk {
-            hunk.rows.push(row);
-        }
-    }
+fn shown(text: &str) -> String {
+    findings::shorten(&findings::clean(text).replace('\n', " "), LINE_CHARS_MAX)
 }
 
 fn file(change: &ChangedFile) -> DiffFile {
@@ -139,19 +97,6 @@ fn file(change: &ChangedFile) -> DiffFile {
         removed: change.removed,
         hunks: Vec::new(),
     }
-}
-
-type HunkRange = (u32, u32);
-
-/// Parses `@@ -1,2 +3,4 @@ heading`: both ranges as start and length, and the rest.
-fn ranges(line: &str) -> Option<(HunkRange, HunkRange, &str)> {
-    let (ranges, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
-    let (old, new) = ranges.split_once(" +")?;
-    let range = |text: &str| {
-        let (start, length) = text.split_once(',').unwrap_or((text, "1"));
-        Some((start.parse().ok()?, length.parse().ok()?))
-    };
-    Some((range(old)?, range(new)?, heading.trim()))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub fn describe_note(name: &str, by: &str, body: &Value) -> String {
         "network_refused" => text("agent").zip(text("hosts")).map(|(agent, hosts)| {
             format!("{agent} tried to reach hosts that the policy does not permit: {hosts}")
         }),
+        // All other notes carry their own sentence, also those of a newer version.
         _ => text("why").or(text("error")).map(str::to_owned),
     };
     let with_kind = || text("kind").map(|kind| format!("{}: {kind}", name.replace('_', " ")));

@@ -3,8 +3,13 @@
 
 use std::fmt::Write as _;
 
+use engine::agent::registry;
+
 use super::ConfigProposal;
 use crate::settings::file::quoted;
+
+/// Characters of a comment line.
+const LINE_MAX: usize = 98;
 
 const HEAD: &str = "\
 # How Countersign builds, checks and reviews changes to this project.
@@ -19,7 +24,7 @@ const POLICY: &str = "
 [policy]
 # max_rounds = 3                    # verdicts before a person is asked (1 to 5)
 # must_fix = [\"critical\", \"high\"]   # findings of these severities block a change
-# land = \"merge\"                    # or \"branch\": not merged; or \"queue\": checked together
+# land = \"merge\"                    # or \"squash\", \"rebase\", \"branch\", \"queue\"
 # protected = [\".github/**\"]        # paths that reviewers must look at with extra care
 # sandbox = \"enforced\"              # agents run in a sandbox, or not at all
 
@@ -53,11 +58,13 @@ fn agents(proposal: &ConfigProposal) -> String {
         "\n# The branch that work starts from and lands on. Detected; set it if that is wrong.\n# base = {}\n",
         quoted(&proposal.base)
     );
-    out.push_str(
-        "\n# Who builds, and who reviews: claude, codex, gemini, opencode, copilot, goose, qwen, aider,\n\
-         # cursor (with a model: \"claude@MODEL\"), \"command:PROGRAM ARGS\" for your own, \"acp:PROGRAM\".\n\
-         # The reviewer starts fresh and sees only the change; use another model than the builder's.\n",
-    );
+    let names = registry::names().join(", ");
+    out.push('\n');
+    out.push_str(&comment(&format!(
+        "The agents that build and review: {names} (with a model: \"claude@MODEL\"), \
+         \"command:PROGRAM ARGS\" for your own, \"acp:PROGRAM\". The reviewer starts fresh and sees \
+         only the change; use another model than the builder's."
+    )));
     for (role, agent, usual) in [
         ("builder", proposal.builder, "claude"),
         ("reviewer", proposal.reviewer, "codex"),
@@ -71,6 +78,22 @@ fn agents(proposal: &ConfigProposal) -> String {
             ),
         };
     }
+    out
+}
+
+/// Wraps a text into comment lines of at most 100 characters.
+fn comment(text: &str) -> String {
+    let mut out = String::new();
+    let mut line = "#".to_owned();
+    for word in text.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > LINE_MAX {
+            let _ = writeln!(out, "{line}");
+            "#".clone_into(&mut line);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{line}");
     out
 }
 

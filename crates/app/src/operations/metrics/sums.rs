@@ -1,5 +1,8 @@
 //! Sums over all tickets and claims. Each request reads the log since the last one and updates the
 //! sums; nothing runs in between. The first request reads every ticket.
+//!
+//! A scrape every few seconds must not read all tickets. Ended tickets never change, so their sum
+//! is kept; the others have one value each, which is replaced when they change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -21,6 +24,7 @@ const EVENTS_AT_ONCE: u32 = 2000;
 /// Time for which an ended ticket is remembered, because its last events may be read late.
 const ENDED_KEPT_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of queues with a histogram of their own.
+/// A label of Prometheus costs memory at both ends.
 const QUEUES_MAX: usize = 100;
 
 /// Sums that are shared by all requests for metrics.
@@ -86,6 +90,7 @@ enum ClaimedWork {
 impl MetricSums {
     /// Reads everything new and returns the values.
     pub async fn current_values(&self, app: &App) -> Result<MetricValues, Failure> {
+        // Two scrapes at once: the second waits and reads what is left.
         let mut sums = self.sums.lock().await;
         while sums.read_more(app).await? {}
         Ok(sums.values())
@@ -99,6 +104,8 @@ impl SumsState {
         let position = match self.position {
             Some(position) => position,
             None => LogPosition {
+                // Taken before the scan, so that an event during the scan is read again from the
+                // log. Counting a ticket twice replaces its value.
                 after: overview::latest_cursor(app).await?,
                 scan: InitialScan::InProgress { after: None },
             },
@@ -142,6 +149,7 @@ impl SumsState {
             ..EventQuery::default()
         };
         let events = app.coordinator.store.events(&query).await?;
+        // A full page means that there may be more.
         let is_all = events.len() < usize::try_from(EVENTS_AT_ONCE).unwrap_or(usize::MAX);
         let batch = self.collect_batch(events);
         let tickets = load_tickets(app, batch.tickets).await?;
@@ -177,6 +185,7 @@ impl SumsState {
                 continue;
             };
             let counted_version = self.counted.get(&id);
+            // An event that the scan has already seen brings nothing new.
             if counted_version.is_none_or(|(counted, _)| *counted < version) {
                 batch.tickets.insert(id);
             }
@@ -189,9 +198,11 @@ impl SumsState {
         if ticket.stage.is_terminal() {
             self.live.remove(&ticket.id);
             let version = (ticket.version, Instant::now());
+            // Added once, also if several events of the end are read.
             if self.counted.insert(ticket.id.clone(), version).is_none() {
                 self.ended.add(&quality);
             }
+        // Tickets without any number would fill the map.
         } else if quality == QualityMetrics::default() {
             self.live.remove(&ticket.id);
         } else {

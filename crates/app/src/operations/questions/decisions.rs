@@ -1,7 +1,9 @@
 //! Decisions of a person about a ticket, and the list of tickets that wait for one.
 
+use async_trait::async_trait;
 use flow::event::ChoiceOptions;
 use flow::usage::Caps;
+use flow::{Stage, Ticket, TicketId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::Paged;
@@ -11,6 +13,7 @@ use super::{Method, Question, TicketSummary, page};
 use crate::failure::Failure;
 use crate::operations::App;
 use crate::operations::escalations::{self, PendingEscalation};
+use crate::operations::person_findings::{self, AddedFinding, PersonFinding};
 use crate::operations::tickets::{self, BudgetScope};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +24,7 @@ pub struct CancelTicket {
     pub why: String,
 }
 
+#[async_trait]
 impl Question for CancelTicket {
     type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
@@ -49,6 +53,7 @@ pub struct WaiveFinding {
     pub why: String,
 }
 
+#[async_trait]
 impl Question for WaiveFinding {
     type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
@@ -68,6 +73,93 @@ impl Question for WaiveFinding {
     }
 }
 
+/// Findings of a person on the ticket's current commit.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddFindings {
+    pub ticket: String,
+    pub findings: Vec<PersonFinding>,
+    /// Every finding blocks the ticket, whatever its severity.
+    #[serde(default)]
+    pub must_fix: bool,
+}
+
+/// A report of a tool as a person's findings: SARIF, rdjson, or any other format that is read.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportFindings {
+    pub ticket: String,
+    /// Text of the report.
+    pub report: String,
+    /// Every finding blocks the ticket, whatever its severity.
+    #[serde(default)]
+    pub must_fix: bool,
+}
+
+/// State of the ticket after its ledger took findings.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FindingsAnswer {
+    pub id: TicketId,
+    pub stage: Stage,
+    pub version: u64,
+    pub findings: Vec<AddedFinding>,
+}
+
+impl FindingsAnswer {
+    fn new(ticket: &Ticket, findings: Vec<AddedFinding>) -> Self {
+        Self {
+            id: ticket.id.clone(),
+            stage: ticket.stage,
+            version: ticket.version,
+            findings,
+        }
+    }
+}
+
+#[async_trait]
+impl Question for AddFindings {
+    type Answer = FindingsAnswer;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/findings";
+    const CREATES: bool = true;
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &FindingsAnswer) -> Option<u64> {
+        Some(answer.version)
+    }
+
+    async fn answer(self, app: &App) -> Result<FindingsAnswer, Failure> {
+        let (ticket, added) =
+            person_findings::add(app, &self.ticket, &self.findings, self.must_fix).await?;
+        Ok(FindingsAnswer::new(&ticket, added))
+    }
+}
+
+#[async_trait]
+impl Question for ImportFindings {
+    type Answer = FindingsAnswer;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/findings/import";
+    const CREATES: bool = true;
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    fn version(answer: &FindingsAnswer) -> Option<u64> {
+        Some(answer.version)
+    }
+
+    async fn answer(self, app: &App) -> Result<FindingsAnswer, Failure> {
+        let (ticket, added) =
+            person_findings::import(app, &self.ticket, &self.report, self.must_fix).await?;
+        Ok(FindingsAnswer::new(&ticket, added))
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RaiseBudget {
@@ -83,6 +175,7 @@ pub struct RaiseBudget {
     pub why: String,
 }
 
+#[async_trait]
 impl Question for RaiseBudget {
     type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
@@ -112,15 +205,20 @@ impl Question for RaiseBudget {
 pub struct ListEscalations {
     pub after: Option<i64>,
     pub limit: Option<u32>,
+    /// Only tickets of this repository: its common git directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
 }
 
+#[async_trait]
 impl Question for ListEscalations {
     type Answer = Paged<PendingEscalation>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/escalations";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        let mut escalations = escalations::list(app, &page(self.after, self.limit)).await?;
+        let mut escalations =
+            escalations::list(app, self.repository, &page(self.after, self.limit)).await?;
         escalations
             .items
             .retain(|escalation| may_see(app, &escalation.id));
@@ -134,6 +232,7 @@ pub struct ShowEscalation {
     pub ticket: String,
 }
 
+#[async_trait]
 impl Question for ShowEscalation {
     type Answer = PendingEscalation;
     const METHOD: Method = Method::Get;
@@ -176,6 +275,7 @@ pub struct ResolvedEscalation {
     pub by: String,
 }
 
+#[async_trait]
 impl Question for ResolveEscalation {
     type Answer = ResolvedEscalation;
     const METHOD: Method = Method::Post;

@@ -1,5 +1,6 @@
 //! Tokens of callers, pauses of agents, queues and providers, and limits of providers.
 
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{Agent, Pause, PauseScope, Token};
@@ -13,6 +14,7 @@ use crate::operations::{App, parse_ticket_id, pauses, tickets};
 #[serde(default, deny_unknown_fields)]
 pub struct ListTokens {}
 
+#[async_trait]
 impl Question for ListTokens {
     type Answer = Items<Token>;
     const METHOD: Method = Method::Get;
@@ -40,6 +42,7 @@ pub struct CreateToken {
     pub ttl_secs: Option<u64>,
 }
 
+#[async_trait]
 impl Question for CreateToken {
     type Answer = NewToken;
     const METHOD: Method = Method::Post;
@@ -65,6 +68,7 @@ pub struct RevokeToken {
     pub token: String,
 }
 
+#[async_trait]
 impl Question for RevokeToken {
     type Answer = Token;
     const METHOD: Method = Method::Delete;
@@ -81,6 +85,7 @@ pub struct RotateToken {
     pub token: String,
 }
 
+#[async_trait]
 impl Question for RotateToken {
     type Answer = NewToken;
     const METHOD: Method = Method::Post;
@@ -96,6 +101,7 @@ impl Question for RotateToken {
 #[serde(default, deny_unknown_fields)]
 pub struct ListAgents {}
 
+#[async_trait]
 impl Question for ListAgents {
     type Answer = Items<Agent>;
     const METHOD: Method = Method::Get;
@@ -111,6 +117,7 @@ impl Question for ListAgents {
 #[serde(default, deny_unknown_fields)]
 pub struct ListPauses {}
 
+#[async_trait]
 impl Question for ListPauses {
     type Answer = Items<Pause>;
     const METHOD: Method = Method::Get;
@@ -153,6 +160,7 @@ pub struct CreatePause {
     for_secs: Option<u64>,
 }
 
+#[async_trait]
 impl Question for CreatePause {
     type Answer = Pause;
     const METHOD: Method = Method::Post;
@@ -177,6 +185,7 @@ pub struct ResumedPause {
     resumed: PauseScope,
 }
 
+#[async_trait]
 impl Question for EndPause {
     type Answer = ResumedPause;
     const METHOD: Method = Method::Delete;
@@ -204,6 +213,7 @@ pub struct ProviderLimit {
     pub most: Option<u32>,
 }
 
+#[async_trait]
 impl Question for ListProviderLimits {
     type Answer = Items<ProviderLimit>;
     const METHOD: Method = Method::Get;
@@ -221,6 +231,7 @@ impl Question for ListProviderLimits {
     }
 }
 
+#[async_trait]
 impl Question for ProviderLimit {
     type Answer = Self;
     const METHOD: Method = Method::Post;

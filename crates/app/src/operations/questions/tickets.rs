@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
 use flow::forecast::Forecast;
 use flow::{Policy, Stage, TicketId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -26,6 +27,12 @@ pub struct ListTickets {
     pub stage: Option<String>,
     pub after: Option<i64>,
     pub limit: Option<u32>,
+    /// Only tickets of this repository: its common git directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// Only tickets whose ids begin with this text; the other filters are then not used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
 }
 
 impl ListTickets {
@@ -36,15 +43,22 @@ impl ListTickets {
     }
 }
 
+#[async_trait]
 impl Question for ListTickets {
     type Answer = Paged<TicketRow>;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let asked = page(self.after, self.limit);
+        if let Some(prefix) = &self.prefix {
+            let mut items = tickets::with_prefix(app, prefix, asked.most as usize).await?;
+            items.retain(|row| may_see(app, &row.id));
+            return Ok(Paged { items, next: None });
+        }
         let words = self.stage.iter().flat_map(|words| words.split(','));
         let stages = words.map(parse_stage).collect::<Result<_, _>>()?;
-        let mut list = tickets::list(app, stages, &page(self.after, self.limit)).await?;
+        let mut list = tickets::list(app, stages, self.repository, &asked).await?;
         list.items.retain(|row| may_see(app, &row.id));
         Ok(list)
     }
@@ -69,6 +83,7 @@ pub struct ShowTicket {
     pub ticket: String,
 }
 
+#[async_trait]
 impl Question for ShowTicket {
     type Answer = Stored;
     const METHOD: Method = Method::Get;
@@ -93,6 +108,7 @@ pub struct ForecastTicket {
     pub ticket: String,
 }
 
+#[async_trait]
 impl Question for ForecastTicket {
     type Answer = Forecast;
     const METHOD: Method = Method::Get;
@@ -120,6 +136,7 @@ pub struct ArtefactList {
     pub items: Vec<Artefact>,
 }
 
+#[async_trait]
 impl Question for ListArtefacts {
     type Answer = ArtefactList;
     const METHOD: Method = Method::Get;
@@ -146,6 +163,7 @@ pub struct ShowDiff {
     pub round: Option<u32>,
 }
 
+#[async_trait]
 impl Question for ShowDiff {
     type Answer = RoundDiff;
     const METHOD: Method = Method::Get;
@@ -189,6 +207,7 @@ impl JsonSchema for AddTicket {
     }
 }
 
+#[async_trait]
 impl Question for AddTicket {
     type Answer = TicketSummary;
     const METHOD: Method = Method::Post;
@@ -241,6 +260,7 @@ pub struct AddedTickets {
     pub tickets: Vec<AddedTicket>,
 }
 
+#[async_trait]
 impl Question for AddTickets {
     type Answer = AddedTickets;
     const METHOD: Method = Method::Post;
@@ -275,6 +295,7 @@ pub struct ImportedTickets {
     pub tickets: Vec<AddedTicket>,
 }
 
+#[async_trait]
 impl Question for ImportFile {
     type Answer = ImportedTickets;
     const METHOD: Method = Method::Post;
@@ -306,6 +327,7 @@ pub struct ExportedDocuments {
     pub documents: Vec<Value>,
 }
 
+#[async_trait]
 impl Question for ExportTickets {
     type Answer = ExportedDocuments;
     const METHOD: Method = Method::Get;

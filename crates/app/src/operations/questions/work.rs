@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use flow::Stage;
 use flow::insight::{Costs, Insights};
 use schemars::JsonSchema;
@@ -25,29 +26,44 @@ const WAIT_SECS_MAX: u64 = 50;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ShowStatus {}
+pub struct ShowStatus {
+    /// Only tickets of this repository: its common git directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StatusSummary {
     pub tally: BTreeMap<Stage, u64>,
+    /// Number of tickets that are not counted, because they belong to other repositories.
+    #[serde(default)]
+    pub elsewhere: u64,
     pub pauses: Vec<Pause>,
     /// Agents that make no calls although work waits for them.
     #[serde(default)]
     pub silent: Vec<SilentAgent>,
 }
 
+#[async_trait]
 impl Question for ShowStatus {
     type Answer = StatusSummary;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/status";
 
     async fn answer(self, app: &App) -> Result<StatusSummary, Failure> {
-        let (tally, pauses, silent) = tokio::try_join!(
+        let (all, pauses, silent) = tokio::try_join!(
             tickets::tally(app),
             tickets::pauses(app),
             silent_agents::list_silent(app)
         )?;
+        let total: u64 = all.iter().map(|(_, count)| count).sum();
+        let tally = match &self.repository {
+            Some(repository) => tickets::tally_of(app, repository).await?,
+            None => all,
+        };
+        let shown: u64 = tally.iter().map(|(_, count)| count).sum();
         Ok(StatusSummary {
+            elsewhere: total.saturating_sub(shown),
             tally: tally.into_iter().collect(),
             pauses,
             silent,
@@ -57,15 +73,20 @@ impl Question for ShowStatus {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ShowCosts {}
+pub struct ShowCosts {
+    /// Only tickets of this repository: its common git directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+}
 
+#[async_trait]
 impl Question for ShowCosts {
     type Answer = Costs;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/costs";
 
     async fn answer(self, app: &App) -> Result<Costs, Failure> {
-        insights::costs(app).await
+        insights::costs(app, self.repository).await
     }
 }
 
@@ -78,6 +99,7 @@ pub struct ListJobs {
     pub limit: Option<u32>,
 }
 
+#[async_trait]
 impl Question for ListJobs {
     type Answer = Paged<Job>;
     const METHOD: Method = Method::Get;
@@ -109,6 +131,7 @@ pub struct TaskSummary {
     pub agent: Option<String>,
 }
 
+#[async_trait]
 impl Question for CancelTask {
     type Answer = TaskSummary;
     const METHOD: Method = Method::Post;
@@ -145,6 +168,7 @@ pub struct LogLines {
     pub end: Cursor,
 }
 
+#[async_trait]
 impl Question for ReadLog {
     type Answer = LogLines;
     const METHOD: Method = Method::Get;
@@ -181,6 +205,7 @@ impl Question for ReadLog {
 #[serde(default, deny_unknown_fields)]
 pub struct ListEpics {}
 
+#[async_trait]
 impl Question for ListEpics {
     type Answer = Items<EpicReport>;
     const METHOD: Method = Method::Get;
@@ -198,6 +223,7 @@ pub struct ShowEpic {
     pub epic: String,
 }
 
+#[async_trait]
 impl Question for ShowEpic {
     type Answer = EpicReport;
     const METHOD: Method = Method::Get;
@@ -216,6 +242,7 @@ pub struct SignEpic {
     pub why: String,
 }
 
+#[async_trait]
 impl Question for SignEpic {
     type Answer = EpicReport;
     const METHOD: Method = Method::Post;
@@ -230,6 +257,7 @@ impl Question for SignEpic {
 #[serde(default, deny_unknown_fields)]
 pub struct ShowInsights {}
 
+#[async_trait]
 impl Question for ShowInsights {
     type Answer = Insights;
     const METHOD: Method = Method::Get;

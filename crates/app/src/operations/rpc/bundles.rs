@@ -1,22 +1,27 @@
 //! Git bundles for remote workers, and from them. A worker may download from the repositories that
 //! tickets name, and upload the commits that it builds. It may never upload a base branch, because
 //! other workers take the project's rules from it.
+//!
+//! Checks, policy and protected paths come from the base branch. A worker that could replace it
+//! could approve anything.
 
 use std::time::Duration;
 
 use engine::coordinator::wire::Bundle;
 use engine::git::Oid;
 use engine::repo_sync::{is_ticket_repository, parse_bundle_key};
-use store::{JobQuery, JobState, PARCEL_BYTES_MAX, Parcel};
+use store::{BUNDLE_BYTES_MAX, JobQuery, JobState, StoredBundle};
 
 use super::leases::all_leased;
 use super::{CallRefusal, Caller, is_plain, short};
 use crate::operations::service;
 
 /// Maximum number of open bundle requests.
+/// Each request makes a worker or the server pack a repository.
 const REQUESTS_MAX: u32 = 1000;
 
 /// Maximum time that a call waits for a bundle to be made.
+/// Shorter than the client's timeout: the worker asks again, and then the bundle is there.
 const BUNDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parsed key of a bundle: a commit or a base branch, and its repository.
@@ -29,6 +34,7 @@ fn parse_key(key: &str) -> Result<BundleKey<'_>, CallRefusal> {
     let invalid = || CallRefusal::barred(format!("{:?} is not the name of a bundle", short(key)));
     let (kind, word, repository) = parse_bundle_key(key).ok_or_else(invalid)?;
     let commit = match kind {
+        // Only a full id: a short one could mean another commit.
         "commit" => Some(Oid::parse(word).ok_or_else(invalid)?),
         "base" => None,
         _ => return Err(invalid()),
@@ -44,17 +50,19 @@ impl Caller<'_> {
     /// bundled once, a base branch again each time it has moved.
     pub async fn download(&self, key: &str) -> Result<Option<Bundle>, CallRefusal> {
         let BundleKey { commit, repository } = parse_key(key)?;
+        // Nothing, as for a bundle that does not exist.
         if !self.is_named_by_ticket(repository).await? {
             return Ok(None);
         }
         let store = &self.app.coordinator.store;
         let mut bundle = None;
+        // A commit never changes, so its bundle is reused. A base branch moves.
         if commit.is_some() {
-            bundle = store.parcel(key).await?;
+            bundle = store.bundle(key).await?;
         }
         if bundle.as_ref().is_none_or(|bundle| bundle.bytes.is_none()) {
             self.pack(key).await?;
-            bundle = store.parcel(key).await?;
+            bundle = store.bundle(key).await?;
         }
         Ok(bundle.map(Bundle::from))
     }
@@ -63,7 +71,8 @@ impl Caller<'_> {
     /// records a request for it.
     async fn pack(&self, key: &str) -> Result<(), CallRefusal> {
         let store = &self.app.coordinator.store;
-        let requested = store.wanted_parcels(REQUESTS_MAX).await?;
+        // Counted before the work, so that a flood of keys costs one query each.
+        let requested = store.wanted_bundles(REQUESTS_MAX).await?;
         let is_full = requested.len() >= usize::try_from(REQUESTS_MAX).unwrap_or_default();
         if is_full && !requested.iter().any(|requested_key| requested_key == key) {
             return Err(CallRefusal::barred(
@@ -79,7 +88,7 @@ impl Caller<'_> {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(store::Error::Other(failure.message).into()),
             // A large one is made by the next round of maintenance.
-            Err(_) => Ok(store.want_parcel(key).await?),
+            Err(_) => Ok(store.want_bundle(key).await?),
         }
     }
 
@@ -89,37 +98,40 @@ impl Caller<'_> {
     }
 
     /// Stores a commit of a build that this worker holds. A bundle that exists is not replaced.
-    pub async fn upload(&self, parcel: Parcel) -> Result<(), CallRefusal> {
-        let BundleKey { commit, repository } = parse_key(&parcel.key)?;
+    pub async fn upload(&self, bundle: StoredBundle) -> Result<(), CallRefusal> {
+        let BundleKey { commit, repository } = parse_key(&bundle.key)?;
         let commit =
             commit.ok_or_else(|| CallRefusal::barred("a worker may not upload a base branch"))?;
-        if Oid::parse(&parcel.tip).as_ref() != Some(&commit) {
+        // The name and the content have to agree. Else a worker could put its commit under the id
+        // of another.
+        if Oid::parse(&bundle.tip).as_ref() != Some(&commit) {
             return Err(CallRefusal::barred(
                 "the bundle is not of the commit in its name",
             ));
         }
-        let bytes = parcel.bytes.as_ref().map_or(0, Vec::len);
-        if bytes == 0 || bytes > PARCEL_BYTES_MAX {
-            let most = PARCEL_BYTES_MAX >> 20;
+        let bytes = bundle.bytes.as_ref().map_or(0, Vec::len);
+        if bytes == 0 || bytes > BUNDLE_BYTES_MAX {
+            let most = BUNDLE_BYTES_MAX >> 20;
             return Err(CallRefusal::barred(format!(
                 "a bundle must not be empty or larger than {most} MiB"
             )));
         }
+        // Only a builder has new commits to bring.
         if !self.builds_in(repository).await? {
             return Err(CallRefusal::barred(
                 "you hold no build job in that repository",
             ));
         }
         let store = &self.app.coordinator.store;
-        let stored = store.parcel(&parcel.key).await?;
+        let stored = store.bundle(&bundle.key).await?;
         if stored.is_some_and(|stored| stored.bytes.is_some()) {
             return Ok(());
         }
-        let parcel = Parcel {
+        let bundle = StoredBundle {
             why: None,
-            ..parcel
+            ..bundle
         };
-        Ok(store.put_parcel(parcel).await?)
+        Ok(store.put_bundle(bundle).await?)
     }
 
     async fn builds_in(&self, repository: &str) -> Result<bool, CallRefusal> {

@@ -1,6 +1,9 @@
 //! Files of runs on remote workers: transcripts, output of checks, the record of the run. They are
 //! stored below the directory of their own job, as for a local run, and nowhere else. Files that
 //! are read as instructions are refused: a result, for example, has to be reported.
+//!
+//! The path is chosen by the worker, so it is parsed and built again from its parts. It is never
+//! joined as it came.
 
 use std::path::Path;
 
@@ -14,6 +17,7 @@ use store::Artefact;
 use super::{CallRefusal, Caller, short};
 
 /// Maximum numbers of files of one report and of one run.
+/// Checks of a large project write one file each.
 const ARTEFACTS_MAX: usize = 500;
 const FILES_MAX: usize = 500;
 /// Maximum depth below a run's directory.
@@ -30,13 +34,17 @@ struct RunPath<'a> {
 /// Parses a path. It must be below the directory of this job, in a run that is not later than the
 /// lease.
 fn parse_run_path<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<RunPath<'a>> {
+    // Ticket and job come from the lease, so a path of another job does not even match.
     let job = format!("tickets/{ticket}/jobs/{}/run-", lease.serial);
     let (run, below) = path.strip_prefix(&job)?.split_once('/')?;
     let number: u64 = run.parse().ok()?;
     let parts: Vec<&str> = below.split('/').collect();
     let last = parts.last()?;
+    // Logs and the record only: `ended.json` in that place would be read as the end of a run.
     let is_kept = *last == run_records::RECORD_FILE || Path::new(last).extension()? == "log";
+    // `07` and `7` would be two names for one run.
     let fits = number.to_string() == run
+        // A run after this lease belongs to another worker.
         && number <= lease.fence
         && parts.len() <= PARTS_MAX
         && parts.iter().all(|part| is_plain(part))
@@ -48,6 +56,7 @@ fn is_plain(part: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !part.is_empty()
         && part.len() <= NAME_MAX
+        // A dot at the start covers `..` and hidden files.
         && !part.starts_with('.')
         && part.chars().all(is_allowed)
 }
@@ -63,6 +72,7 @@ pub fn check_artefacts(
             "the report has more than {ARTEFACTS_MAX} files"
         )));
     }
+    // Every path of a report is checked before any is stored.
     let check = |artefact: Artefact| {
         let is_own_ticket = artefact.ticket == *ticket;
         let path_found = lease.and_then(|lease| parse_run_path(ticket, lease, &artefact.path));
@@ -96,6 +106,7 @@ impl Caller<'_> {
             return Err(CallRefusal::barred(why));
         };
         let bytes = check_file(place.below, bytes.0)?;
+        // After the cheap checks: the lease needs a query.
         self.held_job(&ticket, lease).await?;
         let files = TicketFiles::new(&self.app.environment.data_dir, &ticket);
         let run = files.run_dir(lease.serial, place.run);
@@ -104,6 +115,7 @@ impl Caller<'_> {
         if place.run < lease.fence && file.symlink_metadata().is_ok() {
             return Ok(());
         }
+        // Writing blocks, and the runtime's threads serve other calls.
         let result = tokio::task::spawn_blocking(move || write(&run, &file, &bytes)).await;
         let result = result.map_err(std::io::Error::other).flatten();
         let failed = |error| store::Error::Other(format!("the file cannot be stored: {error}"));
@@ -122,6 +134,8 @@ fn check_file(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CallRefusal> {
     if name.rsplit('/').next() != Some(run_records::RECORD_FILE) {
         return Ok(bytes);
     }
+    // The record is read again by `log` and `insights`, so its fields are checked and its texts
+    // cleaned.
     run_records::sanitize_record(&bytes)
         .ok_or_else(|| CallRefusal::barred("the file is not the record of a run"))
 }
@@ -134,6 +148,7 @@ fn write(run: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn is_full(run: &Path) -> bool {
+    // A loop and no recursion: the tree was written from outside.
     let mut dirs = vec![run.to_owned()];
     let mut count = 0;
     while let Some(dir) = dirs.pop() {

@@ -1,5 +1,8 @@
 //! Claims of remote workers. The name on a lease begins with the token that claimed it, so that a
 //! caller with another token cannot extend or end it under any name.
+//!
+//! Two workers may choose the same name. With the token in front of it, the name on a lease still
+//! tells them apart, and a renewal under a copied name fails.
 
 use std::time::Duration;
 
@@ -18,10 +21,12 @@ const NAMES_MAX: usize = 4;
 const SKIPPED_MAX: usize = 1000;
 const JOBS_MAX: u32 = 1000;
 /// Maximum lease of a task. Tasks have no ticket policy that would limit it.
+/// A lease without an end would hide a dead worker.
 const TASK_LEASE_MAX: Duration = Duration::from_secs(3600);
 /// More than the leased jobs of any ticket or queue.
 const LEASED_MAX: u32 = 1000;
 /// Replaces the name of another worker.
+/// Names of other workers show hosts and processes of other machines.
 const OTHER_HOLDER: &str = "another";
 
 impl Caller<'_> {
@@ -43,6 +48,7 @@ impl Caller<'_> {
 
     /// Validates the request and builds the one for the coordinator.
     pub fn validate_request(&self, request: JobRequest) -> Result<JobRequest, CallRefusal> {
+        // Bounds first, so that a huge list is not compared name by name.
         if !is_bounded(&request) || !are_names(&request) {
             return Err(CallRefusal::barred(
                 "a name of a queue, agent or worker is not valid, or the call has too many names",
@@ -52,11 +58,13 @@ impl Caller<'_> {
             .queues
             .iter()
             .chain(&request.tasks)
+            // A `tell` job changes other tickets, which a remote worker may not.
             .any(|queue| *queue == Queue::Tell)
         {
             return Err(CallRefusal::barred("tell jobs are reserved to the server"));
         }
         Ok(JobRequest {
+            // The worker's own name is kept behind the prefix, for people.
             worker: format!("{}{}", self.holder_prefix(), request.worker),
             // Many workers call here, so a caller's word takes no lease back from another.
             leases: Vec::new(),
@@ -70,6 +78,7 @@ impl Caller<'_> {
     pub async fn claim(&self, request: JobRequest) -> Result<Vec<Leased>, CallRefusal> {
         let request = self.validate_request(request)?;
         let (ticket, policy) = match &request.only {
+            // A worker that brought its own policy could skip gates.
             // For a ticket the recorded policy decides, not the worker's.
             Some(WorkItem::Ticket(id)) => (Some(id), None),
             Some(WorkItem::Task(_)) => (None, request.policy.clone()),
@@ -96,6 +105,7 @@ impl Caller<'_> {
         requested: Duration,
         ticket: Option<&TicketId>,
     ) -> Result<Duration, CallRefusal> {
+        // A task has no policy that could be asked.
         let Some(id) = ticket else {
             return Ok(requested.min(TASK_LEASE_MAX));
         };
@@ -111,6 +121,7 @@ impl Caller<'_> {
         fence: u64,
         extend: Option<Duration>,
     ) -> Result<(), CallRefusal> {
+        // Without `extend` the call only asks whether the lease still holds.
         let job_held = self.leased_job(job, fence).await?;
         if let Some(extend) = extend {
             let lease = self.limit_lease(extend, job_held.ticket.as_ref()).await?;
@@ -121,6 +132,7 @@ impl Caller<'_> {
 
     /// Ends a task that belongs to no ticket, and counts its cost.
     pub async fn finish(&self, report: TaskReport) -> Result<(), CallRefusal> {
+        // An implausible cost would use up the budget of the day for everybody.
         check_usage(report.usage).map_err(CallRefusal::barred)?;
         let job = self.leased_job(report.job, report.fence).await?;
         if job.ticket.is_some() {
@@ -128,6 +140,7 @@ impl Caller<'_> {
                 "the job belongs to a ticket: report an event instead",
             ));
         }
+        // A run of a later lease cannot exist yet.
         if report.run > report.fence {
             return Err(CallRefusal::barred(
                 "the run does not belong to a task that you hold",
@@ -142,6 +155,7 @@ impl Caller<'_> {
 
     /// Returns the job of a ticket if this worker holds it under the lease.
     pub async fn held_job(&self, ticket: &TicketId, lease: Lease) -> Result<Job, CallRefusal> {
+        // Looked up in the store and not in the ticket: the store's clock ends a lease.
         let jobs = self.leased_jobs_of(ticket).await?.into_iter();
         let mut same = jobs.filter(|job| job.serial == Some(lease.serial));
         let job = same.next();
@@ -175,6 +189,7 @@ impl Caller<'_> {
         let current = job.as_ref().map_or(0, |job| job.fence);
         let is_ours = |job: &Job| job.fence == given && self.holds(job.holder.as_deref());
         job.filter(is_ours).ok_or_else(|| {
+            // The answer is the same for a foreign, a lost and an unknown lease.
             CallRefusal::NotHeld(store::Error::StaleFence {
                 job: name.to_owned(),
                 given,

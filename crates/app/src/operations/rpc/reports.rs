@@ -1,6 +1,8 @@
 //! Reports of remote workers: they say what happened, and the server decides what follows. This
 //! module checks the lease of a report in the store; then `flow` decides with the ticket and its
 //! recorded policy, as for a local worker.
+//!
+//! The order is from cheap to dear, and nothing is written before all checks have passed.
 
 use engine::coordinator::wire::EventReport;
 use engine::coordinator::{Coordinator, Report};
@@ -31,15 +33,19 @@ impl Caller<'_> {
             artefacts,
         } = report;
         let by = recorded_actor(&by).map_err(CallRefusal::barred)?;
+        // Cleaned before it is weighed, so that hidden characters cannot change how a text is read.
         let what = clean_texts(what)?;
         check_usage(what.usage()).map_err(CallRefusal::barred)?;
         let stored = self.load_ticket(&id).await?;
+        // The policy that was recorded for the ticket. The worker's copy may be another version.
         let policy = self.policy_of(&stored).await?;
         let lease = lease_of(&what).map_err(CallRefusal::barred)?;
         let held = self.held_job(&id, lease).await;
         let is_end = !matches!(what, EventKind::Started { .. });
         let report = Report::new(by, weigh_review(what, &policy));
         if let Err(refusal) = held {
+            // A report is sent again after a lost connection. If the first one counted, its ticket
+            // is the answer.
             // The answer to the report that ended the lease may have been lost.
             let earlier = if is_end {
                 self.app.coordinator.ticket_if_taken(&id, report).await?
@@ -54,6 +60,7 @@ impl Caller<'_> {
             ..report
         };
         let ticket = self.app.coordinator.report(&id, &policy, report).await?;
+        // The document of a round is written where the ticket is, as for a local worker.
         write_round_document(
             &TicketFiles::new(&self.app.environment.data_dir, &id),
             &ticket,
@@ -70,7 +77,7 @@ fn weigh_review(kind: EventKind, policy: &Policy) -> EventKind {
             lease,
             commit,
             review,
-            isolation,
+            sandbox,
             usage,
         } => EventKind::Reviewed {
             review: Box::new(flow::review_validity::downgrade_contradicted_approval(
@@ -78,7 +85,7 @@ fn weigh_review(kind: EventKind, policy: &Policy) -> EventKind {
             )),
             lease,
             commit,
-            isolation,
+            sandbox,
             usage,
         },
         other => other,

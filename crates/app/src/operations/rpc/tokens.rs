@@ -1,5 +1,7 @@
 //! Tokens that remote workers create for their agents' runs: for one job that the worker holds, in
 //! that job's role, for a bounded time. A worker cannot create, see or revoke any other token.
+//!
+//! The secret is made on the worker and never sent: the server stores its hash.
 
 use engine::coordinator::noted_of_token;
 use engine::coordinator::wire::RunTokenRequest;
@@ -14,6 +16,7 @@ use super::{CallRefusal, Caller};
 /// Maximum validity of a run token.
 const TOKEN_TTL_MS_MAX: u64 = 24 * 3_600_000;
 /// Maximum number of tokens of a lease: usually one, more if the agent is started again.
+/// An agent that is restarted gets a new token each time.
 const TOKENS_PER_LEASE_MAX: usize = 20;
 /// Maximum number of tokens that are searched for one.
 const TOKENS_MAX: u32 = 1000;
@@ -37,9 +40,11 @@ impl Caller<'_> {
     /// Stores a run token for a job that this worker holds. The worker sends only the hash of the
     /// secret.
     pub async fn issue_token(&self, request: RunTokenRequest) -> Result<(), CallRefusal> {
+        // A worker cannot issue a token in the name of a person.
         let by = recorded_actor(&request.by).map_err(CallRefusal::barred)?;
         let job = self.held_job(&request.ticket, request.lease).await?;
         let role = request.by.role;
+        // A reviewer's job must not give out a builder's token, which could submit.
         if role == Role::Service || !session::queues_of(role).contains(&job.queue) {
             let why = format!(
                 "a {} job gets no token with the role {}",
@@ -48,6 +53,8 @@ impl Caller<'_> {
             );
             return Err(CallRefusal::barred(why));
         }
+        // The id is the beginning of the hash, so that it cannot be chosen to look like another
+        // token.
         if !is_hash(&request.hash) || !request.hash.starts_with(&request.id) || request.id.len() < 8
         {
             return Err(CallRefusal::barred(
@@ -72,6 +79,7 @@ impl Caller<'_> {
             lease: Some(request.lease),
             created_by: self.creator(),
             created_at: now,
+            // Bounded also if the run is never ended properly.
             expires_at: Some(now.plus_ms(request.lasts_ms.min(TOKEN_TTL_MS_MAX))),
             revoked_at: None,
         };
@@ -88,6 +96,7 @@ impl Caller<'_> {
         let Some(token) = tokens.find(|token| token.id == id) else {
             return Ok(false);
         };
+        // By creator and lease: a worker must not revoke tokens of people.
         if token.lease.is_none() || token.created_by != self.creator() {
             return Err(CallRefusal::barred(
                 "the token does not belong to a run of yours",

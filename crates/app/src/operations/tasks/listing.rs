@@ -142,7 +142,11 @@ fn task_card(job: Job) -> Option<TaskCard> {
         return None;
     };
     let holder = job.holder.as_deref().unwrap_or_default();
-    let agent = holder.strip_prefix("guest:").or_else(|| replica_of(holder));
+    let agent = holder
+        .strip_prefix("session:")
+        // Leases of the first release.
+        .or_else(|| holder.strip_prefix("guest:"))
+        .or_else(|| replica_of(holder));
     let agent = agent.unwrap_or(holder);
     Some(TaskCard {
         id: body.get("id")?.as_str()?.to_owned(),

@@ -43,8 +43,10 @@ where
         line.insert("timestamp".to_owned(), engine::clock::now().to_iso().into());
         line.insert("level".to_owned(), level.as_str().into());
         line.insert("target".to_owned(), event.metadata().target().into());
+        // Inserted early, so that it is the fourth field of every line.
         line.insert("message".to_owned(), Value::Null);
         let scope = context.event_scope();
+        // From the outermost span, so that the inner one overwrites a field of the same name.
         for span in scope.into_iter().flat_map(Scope::from_root) {
             line.insert("span".to_owned(), span.name().into());
             let extensions = span.extensions();
@@ -54,6 +56,7 @@ where
                 line.extend(fields);
             }
         }
+        // The event's own fields win over those of its spans.
         event.record(&mut Fields(&mut line));
         writeln!(writer, "{}", Value::Object(line))
     }

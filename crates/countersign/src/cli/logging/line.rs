@@ -1,4 +1,7 @@
 //! Writer behind both log formats. It masks secrets and escapes control characters in every line.
+//!
+//! The log is the last place where a secret can leak, and callers cannot be trusted to remember. A
+//! line break in a field could forge a second line, so it is escaped too.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -28,7 +31,9 @@ impl MakeWriter<'_> for LineWriter {
 impl Write for LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = clean(&self.0, line);
+        // One write per line, under the lock, so that lines of two threads do not mix.
         io::stderr().lock().write_all(text.as_bytes())?;
+        // The caller asks for its own bytes; a shorter count would make it write the rest again.
         Ok(line.len())
     }
 
@@ -40,6 +45,8 @@ impl Write for LineWriter {
 /// Returns one line without secrets. Hidden and control characters become JSON escapes, which are
 /// valid in both formats.
 fn clean(redactor: &Redactor, line: &[u8]) -> String {
+    // Masked as bytes, before anything is escaped: an escape inside a secret would hide it from the
+    // search.
     let masked = redactor.redact_bytes(line);
     let text = String::from_utf8_lossy(&masked);
     let text = text.strip_suffix('\n').unwrap_or(&text);

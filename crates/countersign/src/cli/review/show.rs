@@ -6,9 +6,10 @@ use findings::write::{self, FindingEntry, location};
 use findings::{Finding, Severity};
 use flow::adhoc_review::AdhocOutcome;
 use flow::ledger;
-use flow::narrate::{Mood, describe_approval};
+use flow::narrate::{Mood, count_noun, describe_approval};
 use flow::ticket::{ApprovedBy, CheckResult};
 use flow::usage::format_dollars;
+use flow::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::{Format, open_findings};
@@ -107,7 +108,7 @@ fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
     answer["verdict"] = json!(verdict);
     answer["findings"] = json!(open_findings(judged));
-    answer["reviewers"] = json!(judged.ticket.seats);
+    answer["reviewers"] = json!(judged.ticket.panel);
     answer["checks"] = json!(judged.ticket.checks.as_ref().map(|checks| &checks.results));
     answer["usage"] = json!(judged.ticket.spent.ticket);
     answer["directory"] = json!(judged.dir);
@@ -170,8 +171,10 @@ fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
             (submission.files.len(), submission.lines_changed)
         });
     format!(
-        "{}: {files} file(s), {lines} line(s), commit {} on {}",
+        "{}: {}, {}, commit {} on {}",
         change.name,
+        count_noun(files, "file"),
+        count_noun(lines as usize, "line"),
         change.head.short(),
         change.base.short()
     )
@@ -181,12 +184,12 @@ fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
 fn reviewer_lines(judged: &JudgedChange) -> Vec<String> {
     let mut rows = Vec::new();
     for job in &judged.jobs {
-        let seat = judged
+        let reviewer = judged
             .ticket
-            .seats
+            .panel
             .iter()
-            .find(|seat| seat.name == job.reviewer);
-        let Some(answer) = seat.and_then(|seat| seat.answer.as_ref()) else {
+            .find(|reviewer| reviewer.name == job.reviewer);
+        let Some(answer) = reviewer.and_then(|reviewer| reviewer.answer.as_ref()) else {
             continue;
         };
         let cost = if job.usage.usd_micros > 0 {
@@ -198,7 +201,7 @@ fn reviewer_lines(judged: &JudgedChange) -> Vec<String> {
             format!("  {}", job.agent),
             format!("{} s", job.usage.wall_ms / 1000),
             cost,
-            format!("{} finding(s)", answer.reported.len()),
+            count_noun(answer.reported.len(), "finding"),
         ]);
     }
     columns(&rows)
@@ -261,16 +264,18 @@ fn verdict_sentence(judged: &JudgedChange, exit: ExitKind) -> String {
     let open = open_findings(judged).len() - notes;
     let and_notes = match notes {
         0 => String::new(),
-        n => format!(", {n} note(s) of low confidence"),
+        n => format!(", {} of low confidence", count_noun(n, "note")),
     };
     match &judged.outcome {
         AdhocOutcome::Approved if overrule_note(judged).is_some() => format!(
-            "{}: {open} finding(s), none that must be fixed{and_notes}",
-            overrule_note(judged).unwrap_or_default()
+            "{}: {}, none that must be fixed{and_notes}",
+            overrule_note(judged).unwrap_or_default(),
+            count_noun(open, "finding")
         ),
         AdhocOutcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
         AdhocOutcome::Approved => {
-            format!("clean: {open} finding(s), none that must be fixed{and_notes}")
+            let found = count_noun(open, "finding");
+            format!("clean: {found}, none that must be fixed{and_notes}")
         }
         AdhocOutcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
         AdhocOutcome::ForbiddenPaths(paths) => flow::advance::describe_forbidden_paths(paths),
@@ -283,8 +288,9 @@ fn verdict_sentence(judged: &JudgedChange, exit: ExitKind) -> String {
                 ""
             };
             if must_fix > 0 {
+                let found = count_noun(open, "finding");
                 return format!(
-                    "changes requested: {must_fix} of {open} finding(s) must be fixed{and_notes}{reported}"
+                    "changes requested: {must_fix} of {found} must be fixed{and_notes}{reported}"
                 );
             }
             format!("changes requested: {}{reported}", failed_gates(judged))
@@ -305,14 +311,9 @@ fn overrule_note(judged: &JudgedChange) -> Option<String> {
 /// Returns the gates that failed, for a verdict that no finding explains.
 fn failed_gates(judged: &JudgedChange) -> String {
     let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
-    let gates = verdict.map(|verdict| verdict.gates.as_slice());
-    let failed: Vec<String> = gates
-        .unwrap_or_default()
-        .iter()
-        .filter(|gate| !gate.passed)
-        .map(|gate| format!("{} ({})", gate.name, gate.why))
-        .collect();
-    failed.join("; ")
+    let failed = verdict.into_iter().flat_map(Verdict::failed_gates);
+    let why: Vec<&str> = failed.map(|gate| gate.why.as_str()).collect();
+    why.join("; ")
 }
 
 fn render_document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntry<'_>]) -> String {

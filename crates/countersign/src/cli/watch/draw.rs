@@ -199,7 +199,7 @@ fn footer(view: &View, theme: &Theme) -> Line<'static> {
     let dot = theme.glyphs.dot;
     let text = match (&view.opened, view.screen) {
         (_, ViewScreen::Help) => "any key goes back".to_owned(),
-        (Some(opened), _) if opened.settling.is_some() => String::new(),
+        (Some(opened), _) if opened.resolve_dialog.is_some() => String::new(),
         (Some(opened), _) => {
             let settle = if opened.waiting.is_some() {
                 "s settle"

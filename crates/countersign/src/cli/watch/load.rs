@@ -1,4 +1,7 @@
 //! Answers the view's requests from `operations`.
+//!
+//! Each request is a task of its own. A failed one becomes an event, so that the view shows the
+//! reason and stays open.
 
 use flow::event::ChoiceOptions;
 use flow::{Actor, Role};
@@ -14,8 +17,13 @@ use app::operations::{App, diff, escalations, history, overview};
 const LOG_LINES_MAX: u32 = 1000;
 
 /// Loads the data of a request and sends it to the view.
-pub async fn load_and_send(app: App, request: ViewRequest, sender: Sender<ViewEvent>) {
-    let event = match load(&app, request).await {
+pub async fn load_and_send(
+    app: App,
+    repository: Option<String>,
+    request: ViewRequest,
+    sender: Sender<ViewEvent>,
+) {
+    let event = match load(&app, repository.as_deref(), request).await {
         Ok(event) => event,
         Err(failure) => ViewEvent::Failed(failure_text(&failure)),
     };
@@ -24,18 +32,28 @@ pub async fn load_and_send(app: App, request: ViewRequest, sender: Sender<ViewEv
 }
 
 fn failure_text(failure: &Failure) -> String {
+    // One line is free for it; the first hint is the most useful.
     match failure.hints.first() {
         Some(hint) => format!("{failure} ({hint})"),
         None => failure.to_string(),
     }
 }
 
-pub async fn load(app: &App, request: ViewRequest) -> Result<ViewEvent, Failure> {
+/// Loads the data of a request; lists have the tickets of one repository, or of all.
+pub async fn load(
+    app: &App,
+    repository: Option<&str>,
+    request: ViewRequest,
+) -> Result<ViewEvent, Failure> {
     Ok(match request {
-        ViewRequest::Overview => ViewEvent::Overview(Box::new(overview::load_overview(app).await?)),
+        ViewRequest::Overview => {
+            let overview = overview::load_overview(app, repository).await?;
+            ViewEvent::Overview(Box::new(overview))
+        }
         ViewRequest::Page(page) => {
             let PageRequest { group, after } = page;
-            ViewEvent::Page(page, overview::load_page(app, group, after, PAGE).await?)
+            let from = (repository, after);
+            ViewEvent::Page(page, overview::load_page(app, group, from, PAGE).await?)
         }
         ViewRequest::Ticket(id) => {
             let stored = app.ticket(id.as_str()).await?;
@@ -58,6 +76,7 @@ pub async fn load(app: &App, request: ViewRequest) -> Result<ViewEvent, Failure>
             let resolved = resolve(app, id.as_str(), *decision).await?;
             ViewEvent::Settled(Box::new(resolved), word)
         }
+        // Handled by the loop before it comes here.
         ViewRequest::Quit => ViewEvent::Tick(app.now()),
     })
 }
@@ -78,6 +97,7 @@ async fn resolve(app: &App, id: &str, decision: Decision) -> Result<flow::Ticket
         reviewer,
     };
     let choice = escalations::parse_choice(choice, options)?;
+    // The person's name is typed in the dialog and recorded with the decision.
     let app = app.acting_as(Actor::new(&who, Role::Human));
     escalations::resolve(&app, id, choice, &why).await
 }

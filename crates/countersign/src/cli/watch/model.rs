@@ -1,5 +1,8 @@
 //! State of the live view, changed by keys and events. Pure: it reads no store and draws nothing.
 //! Its requests are returned as [`ViewRequest`]s.
+//!
+//! Answers can arrive late and in any order. Each one names its request, and one that no longer
+//! fits is dropped.
 
 pub mod list;
 pub mod open_ticket;
@@ -135,6 +138,7 @@ impl View {
 
     /// Returns the open ticket if it has this id.
     fn open_ticket_mut(&mut self, id: &TicketId) -> Option<&mut OpenTicket> {
+        // The person may have closed or changed the ticket while its data was read.
         self.opened.as_deref_mut().filter(|opened| opened.id == *id)
     }
 
@@ -145,6 +149,7 @@ impl View {
         }
         self.list.set_page(page);
         match self.list.chosen().map(|row| row.id.clone()) {
+            // Enter was pressed before the page had arrived.
             Some(id) if std::mem::take(&mut self.list.open_when_read) => self.open(id),
             Some(_) | None => Vec::new(),
         }
@@ -163,7 +168,7 @@ impl View {
 
     fn handle_resolved(&mut self, ticket: &Ticket, word: &str) -> Vec<ViewRequest> {
         if let Some(opened) = self.open_ticket_mut(&ticket.id) {
-            opened.settling = None;
+            opened.resolve_dialog = None;
         }
         let next = if ticket.stage.is_active() {
             format!("; next: countersign run {}", ticket.id)
@@ -179,21 +184,24 @@ impl View {
         if let Some(dialog) = self
             .opened
             .as_mut()
-            .and_then(|opened| opened.settling.as_mut())
+            .and_then(|opened| opened.resolve_dialog.as_mut())
         {
+            // The dialog can be sent again, with the text that was typed.
             dialog.sent = false;
         }
         self.notice = Some((Mood::Bad, findings::one_line(&why)));
     }
 
     fn handle_key(&mut self, key: KeyEvent) -> Vec<ViewRequest> {
+        // In raw mode Ctrl-C is a key and no signal.
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return vec![ViewRequest::Quit];
         }
         let typing = self
             .opened
             .as_ref()
-            .is_some_and(|opened| opened.settling.is_some());
+            .is_some_and(|opened| opened.resolve_dialog.is_some());
+        // Other combinations belong to the terminal or the window manager.
         if !typing
             && key
                 .modifiers
@@ -201,6 +209,7 @@ impl View {
         {
             return Vec::new();
         }
+        // A notice stays while a text is typed: it says why the last attempt failed.
         if !typing {
             self.notice = None;
         }
@@ -213,6 +222,7 @@ impl View {
         }
         match self.opened.as_mut() {
             Some(opened) => {
+                // Header, footer and frame take five rows.
                 let body = usize::from(self.size.1.saturating_sub(5)).max(1);
                 let outcome = opened.handle_key(key, body, &self.person);
                 self.apply_ticket_outcome(outcome)
@@ -309,6 +319,7 @@ impl View {
     }
 
     fn show(&mut self, at: usize) -> Vec<ViewRequest> {
+        // A change of the group always shows the list, also from the help.
         self.screen = ViewScreen::Tickets;
         self.group = TicketGroup::ALL.get(at).copied().unwrap_or_default();
         self.list = TicketListPage::default();

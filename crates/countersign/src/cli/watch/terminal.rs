@@ -1,4 +1,7 @@
 //! Takes over the terminal and restores it in every case: normal end, error, signal or panic.
+//!
+//! A terminal that stays in raw mode shows no input and ignores Ctrl-C, so the person has to close
+//! it.
 
 use std::io::{Stdout, stdout};
 use std::sync::Once;
@@ -25,6 +28,7 @@ pub struct TerminalScreen {
 
 impl TerminalScreen {
     pub fn enter() -> Result<Self, Failure> {
+        // First, so that nothing can fail between the change and its undoing.
         restore_on_panic();
         enable_raw_mode().map_err(terminal_error)?;
         // From here on, dropping the screen restores the terminal.
@@ -80,6 +84,7 @@ pub fn listen(sender: Sender<ViewEvent>) {
     let forward = move || {
         while let Ok(event) = read() {
             let message = match event {
+                // Some terminals report the release of a key as well.
                 Event::Key(key) if key.kind == KeyEventKind::Press => ViewEvent::Key(key),
                 Event::Resize(columns, rows) => ViewEvent::Resized(columns, rows),
                 _ => continue,
@@ -112,6 +117,7 @@ impl QuitSignals {
             signals: [
                 listen(SignalKind::terminate())?,
                 listen(SignalKind::interrupt())?,
+                // A closed window sends a hangup, and the program must not stay behind.
                 listen(SignalKind::hangup())?,
             ],
         })

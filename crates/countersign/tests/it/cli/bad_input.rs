@@ -317,7 +317,7 @@ fn a_dirty_tree_on_the_base_is_refused_and_kept() {
         &[],
         &expect![[r#"
             exit 2
-            error: your work tree is on main and has 1 uncommitted file(s) (README.md); landing would have to move them
+            error: your work tree is on main and has 1 uncommitted file (README.md); landing would have to move them
               hint: commit or stash them, or keep the result on its branch with --land branch
         "#]],
     );

@@ -40,7 +40,7 @@ fn somebody_else_s_lock_on_the_index_is_neither_taken_nor_waited_for() {
         world
             .call(&["review", what, "--linters-only"])
             .ends_with(0)
-            .says("1 file(s), 1 line(s)");
+            .says("1 file, 1 line");
     }
     assert!(world.repository.join(".git/index.lock").exists());
 }
@@ -54,7 +54,7 @@ fn a_detached_head_is_reviewed_like_a_branch() {
     world
         .call(&["review", "--linters-only"])
         .ends_with(0)
-        .says("main..HEAD: 1 file(s)");
+        .says("main..HEAD: 1 file");
 }
 
 #[test]

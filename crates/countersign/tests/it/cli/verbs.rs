@@ -23,45 +23,61 @@ fn the_help_names_every_verb_and_every_exit_code() {
             Runs coding agents in a loop — build, check, review, rework — until an independent reviewer
             countersigns the exact commit, or a person decides.
 
-            Usage: countersign [OPTIONS] <COMMAND>
+            Usage: countersign [OPTIONS] [COMMAND]
 
-            Commands:
-              demo         Watch a ticket go through build, check, review, rework and merge in a temporary
-                           repository
+            Start:
               init         Detect this project's language, checks and agents, and write a first countersign.toml
               run          Run a ticket in this repository, from its description to a countersigned commit
               review       Review a change without a ticket: a branch, a range, staged changes or a patch
-              ticket       Add, list, show and cancel tickets
-              queue        List and cancel jobs and tasks, and limit providers
-              epic         List, show and sign epics: tickets that belong together
-              status       Show tickets by stage and what they wait for
-              watch        Open the live view: tickets, running work, findings in the diff, escalations to
-                           resolve
+              demo         Watch a ticket go through build, check, review, rework and merge in a temporary repository
+
+            Follow:
+              status       Show this repository's tickets by stage and what they wait for
+              watch        Open the live view: tickets, running work, findings in the diff, escalations to resolve
               log          Show the log of events, in sentences
+              ticket       Add, list, show and cancel tickets
               escalation   List, show and resolve tickets that wait for a person
-              findings     Read, convert, track and score review texts
-              export       Export tickets in formats of other systems
-              insights     Show frequent findings, reviewer accuracy, cost, and rules that would help
-              import       Import tickets from files of other systems
+              epic         List, show and sign epics: tickets that belong together
+
+            Set up:
+              doctor       Check that this machine and project are ready, and say how to fix what is not
               config       Show the configuration, the source of each value, and mistakes in it
+              agent        List the agent CLIs on this machine, and install agent files for Claude Code
               hook         Install a git hook that reviews commits before they are pushed
               completions  Print completions for your shell
               man          Print or write manual pages
-              agent        List the agent CLIs on this machine, and install agent files for Claude Code
+
+            Exchange and learn:
+              import       Import tickets from files of other systems
+              export       Export tickets in formats of other systems
+              findings     Read, convert, track and score review texts
+              insights     Show frequent findings, reviewer accuracy, cost, and rules that would help
+
+            Servers and workers:
               serve        Serve agents over MCP, and people and programs over REST
               worker       Run jobs from the queues, on any machine that reaches the server or the database
-              mcp          Serve MCP over standard input and output for the agent whose token is in
-                           `COUNTERSIGN_TOKEN`. Forwards to the running server, or serves from the local store
-                           if none runs
+              queue        List and cancel jobs and tasks, and limit providers
               token        Create, list, rotate and revoke tokens for agents, people and programs
-              doctor       Check that this machine and project are ready, and say how to fix what is not
-              help         Print this message or the help of the given subcommand(s)
+              mcp          Serve MCP over standard input and output for the agent whose token is in `COUNTERSIGN_TOKEN`
 
-            Options:
+            More:
+              clean        Show how much disk space finished work uses, and free it with --yes
+
+
+            Global options:
               -C <DIR>
                       Run as if started in DIR
 
                       [default: .]
+
+                  --json
+                      Print the result as JSON
+
+              -q, --quiet
+                      Print the result only: no progress, no notes
+
+              -v, --verbose
+                      Print more: internal steps, and the log at the level info
 
                   --data-dir <DIR>
                       Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
@@ -72,9 +88,6 @@ fn the_help_names_every_verb_and_every_exit_code() {
 
                   --server <URL>
                       Server (https://name:port) to use instead of the local store; `none` uses the local store
-
-                  --json
-                      Print the result as JSON
 
                   --log-format <FORMAT>
                       Format of the log on standard error
@@ -94,10 +107,15 @@ fn the_help_names_every_verb_and_every_exit_code() {
               -V, --version
                       Print version
 
-            Exit codes: 0 done or approved · 1 error · 2 usage · 3 changes requested · 4 escalated: a person
-            decides ·
-            5 failed or cancelled · 6 refused · 7 database · 8 waits for another ticket or person · 130
-            interrupted
+            Exit codes:
+                0  done or approved              5  failed or cancelled
+                1  error                         6  refused
+                2  usage                         7  database
+                3  changes requested             8  waits for another ticket or person
+                4  escalated: a person decides   130  interrupted
+
+            Tickets: the beginning of an id is enough if only one ticket begins with it; @last is the newest
+            ticket of this repository.
 
             Try `countersign demo`: a temporary repository, a builder that makes a mistake, a reviewer that
             finds it.
@@ -237,8 +255,8 @@ fn an_empty_world_says_what_to_do_first() {
         &world,
         &["ticket", "list"],
         &expect![[r#"
-        no tickets; run `countersign run "…"` to create one
-    "#]],
+            no tickets in this repository; run `countersign run "…"` to create one, or list all with --all
+        "#]],
     );
     says(
         &world,
@@ -285,7 +303,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
             SHORT is on main
             done: countersigned by scripted (reviewer), $0.10
 
-            greet: done on main, countersigned by scripted (reviewer), after 1 round(s), $0.10
+            greet: done on main, countersigned by scripted (reviewer), after 1 round, $0.10
 
             rounds
               round 1  SHORT  approved
@@ -314,20 +332,18 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &world,
         &["log", "greet"],
         &expect![[r#"
-        TIME  greet  queued: Greet by name
-        TIME  greet  round 1: build started by scripted (builder)
-        TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
-        TIME  greet  round 1: check started by countersign
-        TIME  greet  checks: test green
-        TIME  greet  round 1: review started by scripted (reviewer)
-        TIME  greet  round 1: scripted (reviewer) approves, 0 findings
-        TIME  greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
-        TIME  greet  round 1: merge started by countersign
-        TIME  greet  SHORT is on main
-        TIME  greet  done: countersigned by scripted (reviewer), $0.10
-        TIME  greet  job claimed: tell
-        TIME  greet  job done: tell
-    "#]],
+            TIME  greet  queued: Greet by name
+            TIME  greet  round 1: build started by scripted (builder)
+            TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
+            TIME  greet  round 1: check started by countersign
+            TIME  greet  checks: test green
+            TIME  greet  round 1: review started by scripted (reviewer)
+            TIME  greet  round 1: scripted (reviewer) approves, 0 findings
+            TIME  greet  [REVIEW-APPROVED] attempt 1/3: SHORT is countersigned
+            TIME  greet  round 1: merge started by countersign
+            TIME  greet  SHORT is on main
+            TIME  greet  done: countersigned by scripted (reviewer), $0.10
+        "#]],
     );
 }
 
@@ -376,7 +392,7 @@ fn a_ticket_of_two_rounds_is_exported_in_each_form() {
             - **Minor:** 0
             - **Recommendation:** Fix the 1 must-fix finding(s).
 
-            ## Evolution
+            ## Findings by round
 
             | round | new | fixed | still open | not repeated | reopened | refuted | disputed | waived |
             |---|---|---|---|---|---|---|---|---|
@@ -544,9 +560,9 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
               | after 3 review rounds, issues remain
 
             rounds
-              round 1  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-              round 2  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
-              round 3  SHORT  changes requested  reviewer approves (0 of 1 approve, 1 needed); no open must-fix (open: F1)
+              round 1  SHORT  changes requested  scripted (reviewer) asked for changes: F1 (high) An empty name is accepted, greet.sh:2
+              round 2  SHORT  changes requested  scripted (reviewer) asked for changes: F1 (high) An empty name is accepted, greet.sh:2
+              round 3  SHORT  changes requested  scripted (reviewer) asked for changes: F1 (high) An empty name is accepted, greet.sh:2
 
             findings
               F1  high  open  greet.sh:2  An empty name is accepted

@@ -97,6 +97,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
     let calls: &[(&str, &[&str])] = &[
         ("agent install", &[]),
         ("agent list", &[]),
+        ("clean", &[]),
         ("config check", &[]),
         ("config show", &[]),
         ("doctor", &[]),
@@ -145,6 +146,8 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         "mcp",
         "queue cancel",
         "serve",
+        "ticket comment",
+        "ticket import-findings",
         "ticket waive",
         "token revoke",
         "token rotate",

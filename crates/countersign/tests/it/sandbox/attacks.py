@@ -327,10 +327,10 @@ attempt("list our data directory")(lambda: [n for n in os.listdir(G["data"]) if 
 attempt("read another ticket's run")(lambda: open(G["other"]).read())
 attempt("write beside its own run")(lambda: write(os.path.join(os.path.dirname(HOME), "forged"), os.O_WRONLY | os.O_CREAT))
 attempt("forge the proof")(lambda: write(G["proof"], os.O_WRONLY))
-attempt("write into the machine's /tmp")(lambda: (write("/tmp/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["rung"] == "landlock") and "written")[1])
+attempt("write into the machine's /tmp")(lambda: (write("/tmp/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["level"] == "landlock") and "written")[1])
 attempt("write into /etc")(lambda: write("/etc/" + G["canary"], os.O_WRONLY | os.O_CREAT))
 attempt("write into /usr")(lambda: write("/usr/" + G["canary"], os.O_WRONLY | os.O_CREAT))
-attempt("write into /dev/shm of the machine")(lambda: (write("/dev/shm/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["rung"] == "landlock") and "written")[1])
+attempt("write into /dev/shm of the machine")(lambda: (write("/dev/shm/" + G["canary"], os.O_WRONLY | os.O_CREAT), (UNCONFINED or G["level"] == "landlock") and "written")[1])
 attempt("write into a tool of the person's")(lambda: write(os.path.join(G["person"], ".cargo/bin/cargo"), os.O_WRONLY | os.O_CREAT))
 # ---- taking everything
 
@@ -372,6 +372,6 @@ def fill(dir, most):
 
 
 attempt("one file without end")(lambda: fill(SCRATCH, G["file_bytes"] + (8 << 20)))
-if G["rung"] != "landlock":
+if G["level"] != "landlock":
     attempt("fill /tmp")(lambda: fill("/tmp", G["tmp_bytes"] + (8 << 20)))
 print(json.dumps({"end": len(RESULTS)}), flush=True)

@@ -98,19 +98,19 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub fn new(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
-        Self::with_floor(rung, who, network, 0)
+    pub fn new(level: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
+        Self::with_floor(level, who, network, 0)
     }
 
     /// On a disk that has 32 MiB to spare.
-    pub fn with_little_disk(rung: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
+    pub fn with_little_disk(level: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
         let space = rustix::fs::statvfs(std::env::temp_dir()).unwrap();
         let free = space.f_bavail * space.f_frsize;
-        Self::with_floor(rung, who, network, free - (32 << 20))
+        Self::with_floor(level, who, network, free - (32 << 20))
     }
 
     fn with_floor(
-        rung: SandboxLevel,
+        level: SandboxLevel,
         who: Who,
         network: &SandboxNetwork,
         disk_floor_bytes: u64,
@@ -145,7 +145,7 @@ impl Ground {
             ..SandboxLimits::default()
         };
         let private = [at("data"), at("data/countersign.db")];
-        let mut ward = SandboxProfile::new(rung, Some(&at("person")), &PATH.into(), &private, &[]);
+        let mut ward = SandboxProfile::new(level, Some(&at("person")), &PATH.into(), &private, &[]);
         ward.limits = bounds;
         ward.read.push(at("tools"));
         let confinement = ward.sandbox_for(RunMounts {
@@ -306,7 +306,7 @@ impl Ground {
             "-eu",
             work.to_str().unwrap(),
             scratch.to_str().unwrap(),
-            self.confinement.rung.as_str(),
+            self.confinement.level.as_str(),
         ])
     }
 
@@ -411,8 +411,8 @@ impl Ground {
             .map(|name| ((*name).to_owned(), json!(path(name))))
             .chain(["/etc/shadow", "/etc/sudoers"].map(|name| (name.to_owned(), json!(name))))
             .collect();
-        let native = self.confinement.rung == SandboxLevel::Native;
-        let bubblewrap = self.confinement.rung == SandboxLevel::Bubblewrap;
+        let native = self.confinement.level == SandboxLevel::Native;
+        let bubblewrap = self.confinement.level == SandboxLevel::Bubblewrap;
         json!({
             "checkout": path("data/job/checkout"),
             "mirror": path("data/mirror"),
@@ -427,7 +427,7 @@ impl Ground {
             "abstract": self.abstract_name,
             "port": self.tcp.local_addr().unwrap().port(),
             "network": if self.confinement.network == SandboxNetwork::Off { "off" } else { "on" },
-            "rung": self.confinement.rung.as_str(),
+            "level": self.confinement.level.as_str(),
             "victim": self.victim.id(),
             "content": CONTENT,
             "canary": self.canary,

@@ -20,9 +20,10 @@ const BUSY_MAX: usize = 20;
 pub fn levels() -> Vec<(SandboxLevel, Who)> {
     let mut all = Vec::new();
     for who in people() {
-        let rungs = SandboxLevel::ALL.into_iter();
-        let here = |rung: &SandboxLevel| *rung != SandboxLevel::Bubblewrap || bubblewrap_is_here();
-        all.extend(rungs.filter(here).map(|rung| (rung, who)));
+        let levels = SandboxLevel::ALL.into_iter();
+        let here =
+            |level: &SandboxLevel| *level != SandboxLevel::Bubblewrap || bubblewrap_is_here();
+        all.extend(levels.filter(here).map(|level| (level, who)));
     }
     all
 }
@@ -97,8 +98,8 @@ impl Home {
     }
 
     /// The program in a sandbox of this level, with pipes to it.
-    pub fn start(&self, (rung, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Child {
-        self.command((rung, who), program, args)
+    pub fn start(&self, (level, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Child {
+        self.command((level, who), program, args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -131,12 +132,12 @@ impl Home {
         ended
     }
 
-    fn command(&self, (rung, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Command {
+    fn command(&self, (level, who): (SandboxLevel, Who), program: &Path, args: &[&str]) -> Command {
         let (path, run) = (self.search_path(), self.root().join("data/run"));
         let private = [self.root().join("data")];
         let home = self.at("");
         let home = home.parent().unwrap().join("home");
-        let mut ward = SandboxProfile::new(rung, Some(&home), &path, &private, &self.show);
+        let mut ward = SandboxProfile::new(level, Some(&home), &path, &private, &self.show);
         ward.read.push(self.root().join("tools"));
         ward.limits = SandboxLimits {
             disk_floor_bytes: 0,

@@ -38,10 +38,10 @@ fn reach(ground: &Ground, level: &str) -> (Vec<Tried>, String, String) {
 #[test]
 fn no_process_outside_is_reached_on_any_level() {
     let mut broken = Vec::new();
-    for (rung, who, network) in combinations() {
-        let column = name(rung, who, &network);
-        let ground = Ground::new(rung, who, &network);
-        let (tried, told, changed) = reach(&ground, rung.as_str());
+    for (level, who, network) in combinations() {
+        let column = name(level, who, &network);
+        let ground = Ground::new(level, who, &network);
+        let (tried, told, changed) = reach(&ground, level.as_str());
         assert!(tried.len() >= ATTEMPTS_MIN, "{column}\n{told}");
         let succeeded = tried.iter().filter(|tried| tried.succeeded);
         broken.extend(
@@ -88,10 +88,10 @@ const HOLDERS: [(&str, &str); 5] = [
 fn memory_is_bounded_whatever_holds_it() {
     // Every way on every level; who runs it takes turns.
     let mut turns = HOLDERS.iter().cycle();
-    for (rung, who, network) in combinations() {
-        let column = name(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let column = name(level, who, &network);
         for (what, script) in turns.by_ref().take(3) {
-            let mut ground = Ground::new(rung, who, &network);
+            let mut ground = Ground::new(level, who, &network);
             ground.bound_memory(192 << 20);
             // The limit on one file holds for memory too; what is tried here is many of them.
             let script = format!("import os,signal,time\nsignal.alarm(60)\n{script}\n");
@@ -106,13 +106,13 @@ fn memory_is_bounded_whatever_holds_it() {
 /// Four file systems in memory, each within its own size.
 #[test]
 fn files_in_memory_count_together() {
-    for (rung, who, network) in combinations() {
-        if rung == engine::sandbox::SandboxLevel::Landlock {
+    for (level, who, network) in combinations() {
+        if level == engine::sandbox::SandboxLevel::Landlock {
             // It has none of its own.
             continue;
         }
-        let column = name(rung, who, &network);
-        let mut ground = Ground::new(rung, who, &network);
+        let column = name(level, who, &network);
+        let mut ground = Ground::new(level, who, &network);
         ground.bound_memory(64 << 20);
         ground.temporary_bytes(24 << 20);
         let script = "for dir in /tmp /run /var/tmp /dev/shm; do for n in 1 2; do head -c 11000000 /dev/zero > $dir/$n; done; done; exec sleep 60";
@@ -132,8 +132,8 @@ fn is_ignored_here(signal: u32) -> bool {
 /// The supervisor leaves such requests to the program, so the program must not inherit that.
 #[test]
 fn a_program_inside_hears_requests_to_end() {
-    for (rung, who, network) in combinations() {
-        let ground = Ground::new(rung, who, &network);
+    for (level, who, network) in combinations() {
+        let ground = Ground::new(level, who, &network);
         for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
             // `nohup`, and a shell's `&`, ignore a signal for everything that they start.
             if is_ignored_here(number) {
@@ -141,7 +141,7 @@ fn a_program_inside_hears_requests_to_end() {
             }
             let script = format!("kill -{signal} $$; echo it went on");
             let (_, said) = ground.run(&["/bin/sh", "-c", &script]);
-            let column = name(rung, who, &network);
+            let column = name(level, who, &network);
             assert!(!said.contains("it went on"), "{column}, {signal}\n{said}");
         }
     }

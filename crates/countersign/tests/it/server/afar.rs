@@ -39,10 +39,18 @@ fn what_is_asked_is_answered_alike_here_and_afar() {
     world.call(&["import", &epic]).ends_with(0);
     let server = Server::start(&world);
     for words in [
-        &["status"][..],
-        &["ticket", "list"],
-        &["ticket", "list", "--stage", "escalated", "--stage", "done"],
-        &["ticket", "list", "--limit", "1"],
+        &["status", "--all"][..],
+        &["ticket", "list", "--all"],
+        &[
+            "ticket",
+            "list",
+            "--all",
+            "--stage",
+            "escalated",
+            "--stage",
+            "done",
+        ],
+        &["ticket", "list", "--all", "--limit", "1"],
         &["ticket", "show", "greet"],
         &["ticket", "show", "nobody"],
         &["ticket", "show", "no such/id"],
@@ -93,8 +101,8 @@ fn what_is_done_is_done_alike_here_and_afar() {
         &["ticket", "cancel", "hello"],
         &["escalation", "resolve", "greet", "take-over"],
         &["escalation", "resolve", "greet", "reject", "--why", "no"],
-        &["ticket", "list"],
-        &["status"],
+        &["ticket", "list", "--all"],
+        &["status", "--all"],
     ] {
         for world in [&near, &far] {
             world.write("wave.md", &task.replace("bow", "bow-to-the-user-and-smile"));
@@ -221,7 +229,7 @@ fn the_users_own_file_names_the_server_and_is_closed_to_others() {
     mode(0o600);
     away.call(&["ticket", "add", "Greet the user by name"])
         .ends_with(0);
-    let added = world.json(&["ticket", "list"])["tickets"][0].take();
+    let added = world.json(&["ticket", "list", "--all"])["tickets"][0].take();
     assert_eq!(added["title"], "Greet the user by name");
     // For another server that token is not.
     let ran = away.call(&["--server", "https://build.example", "status"]);

@@ -13,7 +13,7 @@ const OF_TWO_ROUNDS: [&str; 7] = [
     "countersign_approved_in_round{round=\"2\"} 1",
     "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
     "countersign_reviews{reviewer=\"rex\",verdict=\"approved\"} 1",
-    "countersign_findings{severity=\"high\",fate=\"fixed\"} 1",
+    "countersign_findings{severity=\"high\",status=\"fixed\"} 1",
     "# TYPE countersign_round_seconds histogram",
     "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
     "countersign_round_seconds_count 2",
@@ -339,6 +339,9 @@ fn a_refusal_in_the_summary_or_a_checkpoint_is_not_lost() {
         .unwrap();
     let approved = json!({"to": "bea", "type": "approved", "content": "ok"});
     server.tool(&reviewer, "send_message", &approved).unwrap();
+    let aside = json!({"to": "bea", "type": "info", "content": refusal});
+    let why = server.tool(&reviewer, "send_message", &aside).unwrap_err();
+    assert!(why.contains("its type is no verdict"), "{why}");
     server
         .tool(&reviewer, "complete", &json!({"summary": refusal}))
         .unwrap();
@@ -396,6 +399,19 @@ fn what_a_reviewer_writes_overrules_its_approval() {
                 asked = brief.contains("Do you countersign");
                 let words = json!({"approved": asked, "feedback": "A comment is missing.",
                     "findings": [low]});
+                if asked {
+                    let why = judge(&words).unwrap_err();
+                    let expected = [
+                        "A comment is missing.",
+                        "nothing was recorded",
+                        "call again",
+                    ];
+                    assert!(expected.iter().all(|part| why.contains(part)), "{why}");
+                    assert_eq!(server.stage("greet"), "reviewing");
+                    let other = json!({"approved": true, "feedback": "The docs are missing."});
+                    judge(&other).unwrap_err();
+                    judge(&words).unwrap_err();
+                }
                 judge(&words).unwrap();
             }
             _ => {}

@@ -430,6 +430,39 @@ fn a_task_is_completed_under_its_own_claim_and_once() {
     assert!(reply.is(409).body.contains("you have no assignment"));
 }
 
+/// A `complete` whose answer was lost comes again, while another process has the next task.
+#[test]
+fn a_repeated_complete_without_an_attempt_does_not_end_the_next_task() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ci = server.token("ci", "service", &[]);
+    for (agent, summary) in [("qa", json!({"summary": "fine"})), ("ops", json!({}))] {
+        let token = server.token(agent, "reviewer", &[]);
+        let task = |title: &str| {
+            let words = json!({"agent_id": agent, "task_type": "review", "title": title});
+            let reply = server.rest_as(&ci, "POST", "/api/v1/tasks", &words.to_string());
+            reply.is(201);
+        };
+        let takes = || {
+            server
+                .tool(&token, "get_my_assignment", &json!({}))
+                .unwrap()["task"]
+                .take()
+        };
+        task("one");
+        takes();
+        server.tool(&token, "complete", &summary).unwrap();
+        task("two");
+        let second = takes();
+        let why = server.tool(&token, "complete", &summary).unwrap_err();
+        assert!(why.contains("has counted before"), "{why}");
+        assert_eq!(takes()["attempt"], second["attempt"], "it is still held");
+        let mut named = summary.clone();
+        named["attempt"] = second["attempt"].clone();
+        server.tool(&token, "complete", &named).unwrap();
+    }
+}
+
 /// One attempt, changed in every place.
 fn changed(attempt: &str) -> Vec<String> {
     let mut parts: Vec<String> = attempt.split('/').map(str::to_owned).collect();

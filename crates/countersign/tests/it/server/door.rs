@@ -103,6 +103,16 @@ fn pages_of_others_and_names_that_are_not_ours_get_nowhere() {
         ("Host", &server.address),
     ];
     server.send("GET", "/api/v1/status", &twice, "").is(400);
+    // An absolute address is a second name of the host, and both have to be ours.
+    let own = format!("http://{}/api/v1/status", server.address);
+    for (address, host, status) in [
+        (own.as_str(), server.address.as_str(), 200),
+        (own.as_str(), "evil.example", 403),
+        ("http://evil.example/api/v1/status", &server.address, 403),
+    ] {
+        let headers = [("Authorization", bearer.as_str()), ("Host", host)];
+        server.send("GET", address, &headers, "").is(status);
+    }
     // Before anybody is recognised, and on every path.
     server
         .send("GET", "/healthz", &[("Host", "evil.example")], "")

@@ -129,7 +129,7 @@ fn a_review_without_a_ticket_shows_its_notes_and_passes() {
         .call(&["review", "--reviewer", &agent])
         .ends_with(0)
         .says("note (30 %), high")
-        .says("clean: nothing was found, 1 note(s) of low confidence");
+        .says("clean: nothing was found, 1 note of low confidence");
     let sarif = world.call(&["review", "--reviewer", &agent, "--format", "sarif"]);
     let sarif: Value = serde_json::from_str(&sarif.ends_with(0).out).unwrap();
     let result = &sarif["runs"][0]["results"][0];

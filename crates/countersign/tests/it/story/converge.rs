@@ -56,7 +56,7 @@ fn what_the_whole_day_has_spent_stops_the_next_ticket() {
 }
 
 #[test]
-fn a_linter_in_a_seat_sends_back_what_it_finds() {
+fn a_linter_in_a_reviewer_sends_back_what_it_finds() {
     let lint = r#"grep -n empty greet.sh >/dev/null || echo '{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "sh"}}, "results": [{"level": "error", "ruleId": "empty", "message": {"text": "The empty name is not handled"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "greet.sh"}, "region": {"startLine": 2}}}]}]}]}'"#;
     let world = under(&format!(
         "[[policy.reviewers]]\nname = \"reviewer\"\n[[policy.reviewers]]\nname = \"shell\"\ncommand = {}\n",

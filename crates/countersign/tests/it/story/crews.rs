@@ -64,7 +64,7 @@ fn two_programs_review_side_by_side_and_their_findings_are_one_list() {
 }
 
 #[test]
-fn each_seat_has_its_own_program_and_another_comes_after_some_rounds() {
+fn each_reviewer_has_its_own_program_and_another_comes_after_some_rounds() {
     let world = World::new();
     let build = rounds([1, 2, 3].map(|n| builds("greet.sh", &format!("{HASTY}# {n}\n"))));
     let builder = world.crew(&crew(&build, &always(approves()), &always(json!([]))));
@@ -87,9 +87,9 @@ fn each_seat_has_its_own_program_and_another_comes_after_some_rounds() {
         .says("round 1: scripted (reviewer) asks for changes");
     let ticket = world.ticket("greet");
     let judges = |round: usize| -> Vec<Value> {
-        let seats = ticket["rounds"][round]["seats"].as_array().unwrap().iter();
-        seats
-            .map(|seat| json!([seat["name"], seat["answer"]["reviewer"]]))
+        let reviewers = ticket["rounds"][round]["panel"].as_array().unwrap().iter();
+        reviewers
+            .map(|reviewer| json!([reviewer["name"], reviewer["answer"]["reviewer"]]))
             .collect()
     };
     let security = json!(["security", "scripted (reviewer 3)"]);
@@ -105,7 +105,7 @@ fn each_seat_has_its_own_program_and_another_comes_after_some_rounds() {
 }
 
 #[test]
-fn another_family_is_asked_of_every_seat() {
+fn another_family_is_asked_of_every_reviewer() {
     let world = World::new();
     let builder = world.crew(&smooth());
     let near = reviewer(&world, "near", &always(approves()));

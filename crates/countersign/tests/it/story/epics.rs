@@ -97,7 +97,8 @@ fn an_epic_of_two_chains_lands_green_with_one_conflict_and_one_decision() {
 fn a_rehearsal_of_an_epic_prints_and_changes_nothing() {
     let world = World::new();
     let ran = run(&world, &["--dry-run"]).ends_with(0);
-    assert!(ran.out.starts_with("[DRY-RUN] Would spawn epic-builder for Story A1\n[DRY-RUN] Would spawn epic-reviewer for Story A1 round 1\n"), "{}", ran.out);
+    assert!(ran.out.starts_with("would run "), "{}", ran.out);
+    assert!(!ran.out.contains("[DRY-RUN]"), "{}", ran.out);
     world.call(&["epic", "list"]).ends_with(0).says("no epics");
     world.write(
         "countersign.toml",
@@ -108,8 +109,23 @@ fn a_rehearsal_of_an_epic_prints_and_changes_nothing() {
     let words = ["run", &file, "--dry-run", "--reviewer", "codex"];
     let ran = world.call(&words).ends_with(0);
     for line in [
-        "[DRY-RUN] Would spawn epic-reviewer for Story A1 round 2 (tests)",
-        "[DRY-RUN] Reviewers: correctness codex, requirements codex, tests codex",
+        "  reviewers: correctness codex, requirements codex, tests codex",
+        "  checks: lint",
+        "  rounds: at most 2",
+        "  land: leave each on its branch",
+    ] {
+        assert!(ran.out.contains(line), "{line}\n{}", ran.out);
+    }
+    // The preset that was made for a contract with such lines prints them.
+    world.write(
+        "countersign.toml",
+        "preset = \"keep-branch\"\n[checks]\nlint = \"true\"\n[policy]\nmax_rounds = 2\n",
+    );
+    world.commit("settings of the contract");
+    let ran = world.call(&words).ends_with(0);
+    assert!(ran.out.starts_with("[DRY-RUN] Would spawn epic-builder for Story A1\n[DRY-RUN] Would spawn epic-reviewer for Story A1 round 1\n"), "{}", ran.out);
+    for line in [
+        "[DRY-RUN] Would spawn epic-reviewer for Story A1 round 2",
         "[DRY-RUN] Checks: lint",
         "[DRY-RUN] Would leave each on its branch",
     ] {

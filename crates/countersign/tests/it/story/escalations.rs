@@ -186,3 +186,89 @@ fn a_decision_on_a_ticket_that_does_not_wait_is_refused() {
     assert_eq!(world.ticket("greet"), before);
     world.call(&["escalation", "show", "greet"]).ends_with(2);
 }
+
+fn comment(world: &World, words: &[&str]) -> crate::support::Ran {
+    world.call(&[&["ticket", "comment", "greet"], words].concat())
+}
+
+#[test]
+fn a_persons_finding_is_reworked_and_verified_like_any_other() {
+    let world = escalated();
+    comment(&world, &["greet.sh:1", "No shebang", "--must-fix"])
+        .ends_with(0)
+        .says("F2 (high, open) No shebang, greet.sh:1")
+        .says("greet is escalated");
+    let entry = &world.ticket("greet")["ledger"][1];
+    assert_eq!(entry["reported_by"], serde_json::json!(["ada"]), "{entry}");
+    resolve(&world, &["continue"]).ends_with(0);
+    // Fixed is what a verifier has seen to be fixed; an approving reviewer is not enough.
+    let script = |second: &str| {
+        crew::crew(
+            &crew::always(crew::builds("greet.sh", GOOD)),
+            &crew::always(crew::approves()),
+            &crew::always(crew::verifies(&[("F1", "fixed"), ("F2", second)])),
+        )
+    };
+    go_on(&world, &script("confirmed")).ends_with(4);
+    resolve(&world, &["continue"]).ends_with(0);
+    go_on(&world, &script("fixed")).ends_with(0);
+    assert_eq!(world.ticket("greet")["ledger"][1]["status"], "fixed");
+    world.must_be_sound();
+}
+
+#[test]
+fn a_comment_on_a_place_that_is_not_there_is_refused() {
+    let world = escalated();
+    for (place, why) in [
+        ("greet.sh:9999", "lines in commit"),
+        ("gone.sh:1", "has no file gone.sh"),
+        ("../greet.sh:1", "not a path in the repository"),
+        ("/etc/passwd:1", "not a path in the repository"),
+        ("greet.sh:0", "not a place"),
+        ("greet.sh:3-1", "not a place"),
+    ] {
+        comment(&world, &[place, "Wrong"]).ends_with(2).says(why);
+    }
+    comment(&world, &["greet.sh:1", "  "])
+        .ends_with(2)
+        .says("empty");
+    comment(&world, &["greet.sh:1", "x", "--severity", "awful"])
+        .ends_with(2)
+        .says("not a severity");
+    assert_eq!(world.ticket("greet")["ledger"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_findings_of_a_tool_are_handed_in() {
+    let world = escalated();
+    world.put(
+        "report.sarif",
+        r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": [
+            {"ruleId": "R1", "level": "error", "message": {"text": "Quote the variable"},
+             "locations": [{"physicalLocation": {"artifactLocation": {"uri": "greet.sh"},
+             "region": {"startLine": 1}}}]},
+            {"ruleId": "R2", "level": "note", "message": {"text": "Generated file is long"},
+             "locations": [{"physicalLocation": {"artifactLocation": {"uri": "gone.sh"},
+             "region": {"startLine": 7}}}]}]}]}"#,
+    );
+    world.put(
+        "report.rdjson",
+        r#"{"source": {"name": "lint"}, "diagnostics": [{"message": "Trailing space",
+            "location": {"path": "greet.sh", "range": {"start": {"line": 1}}}, "severity": "WARNING"}]}"#,
+    );
+    world.put("empty.txt", "nothing to see here\n");
+    let import = |file: &str| {
+        let path = world.root().join(file);
+        world.call(&["ticket", "import-findings", "greet", path.to_str().unwrap()])
+    };
+    import("report.sarif")
+        .ends_with(0)
+        .says("Quote the variable, greet.sh:1")
+        .says("Generated file is long");
+    import("report.rdjson")
+        .ends_with(0)
+        .says("Trailing space, greet.sh:1");
+    import("empty.txt").ends_with(2).says("no finding");
+    let ledger = world.ticket("greet")["ledger"].clone();
+    assert_eq!(ledger.as_array().unwrap().len(), 4, "{ledger}");
+}

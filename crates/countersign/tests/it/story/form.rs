@@ -196,7 +196,7 @@ fn a_refusal_over_minor_findings_lands_after_a_yes() {
     );
     let ticket = world.ticket("greet");
     assert_eq!(ticket["ledger"].as_array().unwrap().len(), 1);
-    let answer = &ticket["rounds"][0]["seats"][0]["answer"];
+    let answer = &ticket["rounds"][0]["panel"][0]["answer"];
     assert_eq!(answer["claim"], "approved");
     assert_eq!(answer["first_claim"], "changes_requested");
     assert_eq!(merges(&world), 1);

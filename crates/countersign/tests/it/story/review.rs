@@ -47,16 +47,16 @@ fn a_branch_is_reviewed_and_left_alone() {
     let ran = review(&world, &finds(), &[]).ends_with(3);
     assert_eq!(everything(&world), before);
     expect![[r#"
-        main..topic: 1 file(s), 2 line(s), commit SHORT on SHORT
-          scripted (reviewer)  0 s    1 finding(s)
-          secrets (linter)     0 s    0 finding(s)
+        main..topic: 1 file, 2 lines, commit SHORT on SHORT
+          scripted (reviewer)  0 s    1 finding
+          secrets (linter)     0 s    0 findings
 
         high  greet.sh:2  An empty name is accepted
             The ticket asks for an error.
             fix: Refuse it with exit code 2.
             F1, by scripted (reviewer)
 
-        changes requested: 1 of 1 finding(s) must be fixed
+        changes requested: 1 of 1 finding must be fixed
         kept: ROOT/data/tickets/review-ID
     "#]]
     .assert_eq(&world.masked(&ran.out));
@@ -82,7 +82,7 @@ fn clean_is_zero_and_the_least_severity_is_the_callers() {
     review(&world, &low, &[]).ends_with(3);
     review(&world, &asked(low.clone(), "countersign", approves()), &[])
         .ends_with(0)
-        .says("clean: 1 finding(s), none that must be fixed");
+        .says("clean: 1 finding, none that must be fixed");
     review(&world, &low, &["--fail-on", "low"]).ends_with(3);
     review(&world, &finds(), &["--fail-on", "critical"])
         .ends_with(0)
@@ -252,13 +252,13 @@ fn several_reviewers_each_have_a_vote() {
     let no = world.named_crew("no", &finds());
     let yes = world.named_crew("yes", &reviewed_by(&always(approves())));
     let answer = world.json(&["review", "--reviewer", &yes, "--reviewer", &no]);
-    let seats: Vec<&str> = answer["reviewers"]
+    let reviewers: Vec<&str> = answer["reviewers"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|seat| seat["name"].as_str().unwrap())
+        .map(|reviewer| reviewer["name"].as_str().unwrap())
         .collect();
-    assert_eq!(seats, ["reviewer", "reviewer-2", "secrets"]);
+    assert_eq!(reviewers, ["reviewer", "reviewer-2", "secrets"]);
     assert_eq!(answer["outcome"], "changes_requested");
 }
 

@@ -13,7 +13,7 @@ fn two_rounds_end_on_main_with_one_merge_and_the_work_tree_forwarded() {
     let world = World::new();
     greet(&world, &two_rounds())
         .ends_with(0)
-        .says("after 2 round(s)");
+        .says("after 2 rounds");
     let ticket = world.ticket("greet");
     assert_eq!(ticket["rounds"].as_array().unwrap().len(), 2);
     assert_eq!(merges(&world), 1);

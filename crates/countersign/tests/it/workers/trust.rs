@@ -93,7 +93,7 @@ fn usage() -> Value {
 }
 
 fn approval(fence: u64) -> Value {
-    json!({"event": "reviewed", "lease": lease(fence), "commit": "c", "isolation": "enforced",
+    json!({"event": "reviewed", "lease": lease(fence), "commit": "c", "sandbox": "enforced",
         "review": review(), "usage": usage()})
 }
 
@@ -365,7 +365,7 @@ fn what_is_no_worker_s_business_is_refused() {
         .unwrap()["id"]
         .clone();
     let oid = "1".repeat(40);
-    let parcel = |key: String, tip: &str| json!({"upload": {"key": key, "tip": tip, "why": null, "bytes": "YQ=="}});
+    let bundle = |key: String, tip: &str| json!({"upload": {"key": key, "tip": tip, "why": null, "bytes": "YQ=="}});
     let pause = |scope: &str, until: Value| json!({"pause_provider": {"pause": {"scope": {"scope": scope, "name": "x"}, "until": until, "why": "w", "by": "b"}}});
     for call in [
         claim("one", "tell"),
@@ -385,9 +385,9 @@ fn what_is_no_worker_s_business_is_refused() {
         json!({"note": {"ticket": "one", "lease": lease(1), "name": "landed", "body": {}}}),
         json!({"download": {"key": "/etc/passwd"}}),
         json!({"download": {"key": "x:y:z"}}),
-        parcel(format!("base:main:{repository}"), &oid),
-        parcel(format!("commit:{oid}:{repository}"), &oid),
-        parcel(format!("commit:{oid}:{repository}"), &"2".repeat(40)),
+        bundle(format!("base:main:{repository}"), &oid),
+        bundle(format!("commit:{oid}:{repository}"), &oid),
+        bundle(format!("commit:{oid}:{repository}"), &"2".repeat(40)),
         pause("agent", json!(9_000_000_000_000_u64)),
         pause("queue", json!(9_000_000_000_000_u64)),
         pause("provider", Value::Null),
@@ -439,7 +439,7 @@ fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
     tells(&by("rita", "reviewer"), &started);
     // Nor does a worker that holds the review report it in another's name.
     let approval = json!({"event": "reviewed", "lease": lease, "commit": "1".repeat(40),
-        "isolation": "enforced", "review": review(), "usage": usage()});
+        "sandbox": "enforced", "review": review(), "usage": usage()});
     must_refuse(&world, &server, 409, || {
         east.call(&report(&judge, &approval))
     });

@@ -120,6 +120,7 @@ impl AcpConversation {
         }
     }
 
+    /// Handles a progress notification. Usage is kept until the end, because each report is a sum.
     fn on_notification(&mut self, update: &Value) -> DialogueReply {
         let mut events = update::events(update);
         events.retain(|event| match event {

@@ -12,12 +12,12 @@ use crate::sandbox::{SandboxLevel, SandboxLimits, SandboxNetwork};
 
 fn confinement() -> SandboxSpec {
     SandboxSpec {
-        rung: SandboxLevel::Native,
+        level: SandboxLevel::Native,
         read: Vec::new(),
         write: Vec::new(),
         shut: Vec::new(),
         masked: Vec::new(),
-        lent: Vec::new(),
+        credentials: Vec::new(),
         layered: Vec::new(),
         links: Vec::new(),
         refused: Vec::new(),

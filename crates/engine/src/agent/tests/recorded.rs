@@ -109,15 +109,15 @@ fn a_conversation_with_a_real_agent_is_answered_as_before() {
         let path = fixtures().join("acp").join(format!("{name}.jsonl"));
         let mut out = String::new();
         for line in fs::read_to_string(&path).unwrap().lines() {
-            let heeded = talk.on_line(line);
-            for event in heeded.events.unwrap() {
+            let reply = talk.on_line(line);
+            for event in reply.events.unwrap() {
                 writeln!(out, "{}", short(&format!("{event:?}"))).unwrap();
             }
-            let said = String::from_utf8(heeded.reaction.say).unwrap();
+            let said = String::from_utf8(reply.reaction.say).unwrap();
             if said.contains("outcome") {
                 writeln!(out, "  we say {}", said.trim_end()).unwrap();
             }
-            if heeded.reaction.over {
+            if reply.reaction.over {
                 writeln!(out, "over").unwrap();
             }
         }

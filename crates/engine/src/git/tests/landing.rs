@@ -6,7 +6,11 @@ impl Ground {
     async fn combine(&self, head: &Oid, how: MergeStyle) -> MergeResult {
         let base = self.main().await;
         self.repository
-            .combine(&base, head, how, &builder(), "land it")
+            .combine(
+                &base,
+                head,
+                &CombinePlan::simple(how, &builder(), "land it"),
+            )
             .await
             .unwrap()
     }
@@ -81,9 +85,9 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
         landing.spawn(async move {
             for _ in 0..100 {
                 let base = repository.branch_tip("main").await.unwrap().unwrap();
-                let combined = repository
-                    .combine(&base, &head, MergeStyle::Merge, &builder(), "m")
-                    .await;
+                let who = builder();
+                let plan = CombinePlan::simple(MergeStyle::Merge, &who, "m");
+                let combined = repository.combine(&base, &head, &plan).await;
                 let MergeResult::Clean { commit, .. } = combined.unwrap() else {
                     panic!("conflict")
                 };

@@ -13,7 +13,7 @@ fn token() -> String {
     format!("ghp_{}", "a1B2".repeat(9))
 }
 
-fn lent() -> Redactor {
+fn credentials() -> Redactor {
     let env = [
         ("PROVIDER_API_KEY", LENT),
         ("EDITOR", "a plain value of some length"),
@@ -25,7 +25,7 @@ fn lent() -> Redactor {
 impl Ground {
     async fn scan(&self, base: &Oid) -> Scanned {
         let search = Search {
-            lent: lent(),
+            credentials: credentials(),
             is_hidden: |c| c.is_control() && !c.is_whitespace() || c == '\u{202e}',
         };
         let (head, scratch) = (self.main().await, self.dir.path().join("scratch"));

@@ -24,7 +24,7 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
         .unwrap();
     let how = MergeStyle::Merge;
     let combined = repository
-        .combine(&base, &head, how, &builder(), "merge")
+        .combine(&base, &head, &CombinePlan::simple(how, &builder(), "merge"))
         .await
         .unwrap();
     let MergeResult::Clean { commit, .. } = combined else {

@@ -1,4 +1,7 @@
 //! Parses the head of a request to the proxy strictly: it refuses any ambiguous request.
+//!
+//! The host that is checked must be the host that is reached. Wherever two parsers could disagree,
+//! the request is refused rather than repaired.
 
 use crate::sandbox::hosts::Destination;
 
@@ -37,6 +40,7 @@ pub fn parse_request(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         .ok_or("the request has no end")?;
     let mut lines = text.split("\r\n");
     let first = lines.next().unwrap_or_default();
+    // Splitting at single spaces refuses two spaces and tabs, which servers read differently.
     let [method, target, version]: [&str; 3] = first
         .split(' ')
         .collect::<Vec<_>>()
@@ -68,6 +72,7 @@ fn parse_plain_request(
         return Err("this is a proxy: use the full address, http://HOST/PATH, or CONNECT");
     }
     let rest = &target[7..];
+    // The authority ends at the first of these, so a host cannot hide behind `?` or `#`.
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, port) = parse_authority(&rest[..end], Some(80))?;
     let path = match &rest[end..] {
@@ -87,7 +92,10 @@ fn parse_plain_request(
         // Two lengths could be read in two ways (request smuggling).
         return Err("the request repeats a header that must appear once");
     }
+    // The `Host` header is written again from the checked target: a different one could reach
+    // another site on the same address.
     let target = Destination::new(&host, port);
+    // One request per connection: everything after the head is relayed without another check.
     let mut head = format!("{method} {path} {version}\r\nHost: {target}\r\nConnection: close\r\n");
     for (name, value) in headers {
         if !OURS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
@@ -101,6 +109,7 @@ fn parse_plain_request(
 
 fn parse_header(line: &str) -> Result<(&str, &str), &'static str> {
     let (name, value) = line.split_once(':').ok_or("a header has no colon")?;
+    // A space before the colon, or a folded line, is a known way to smuggle a header.
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(of_name) {
         return Err("a header has an invalid name");
@@ -120,11 +129,13 @@ fn parse_authority(text: &str, default_port: Option<u16>) -> Result<(String, u16
     let (name, rest) = match text.strip_prefix('[') {
         Some(inner) => {
             let (address, rest) = inner.split_once(']').ok_or(BAD)?;
+            // An address in brackets must be one; anything else could be read in two ways.
             address.parse::<std::net::Ipv6Addr>().map_err(|_| BAD)?;
             (address, rest)
         }
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
+    // No `@`, `/` or `%`: a user part or an escape would hide the real host.
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if name.is_empty() || name.len() > 253 || !name.bytes().all(of_name) {
         return Err(BAD);
@@ -139,6 +150,7 @@ fn parse_authority(text: &str, default_port: Option<u16>) -> Result<(String, u16
     if port == 0 {
         return Err(BAD);
     }
+    // Host names have no case, but comparisons do.
     Ok((name.to_ascii_lowercase(), port))
 }
 

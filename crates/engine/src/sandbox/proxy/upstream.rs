@@ -1,4 +1,7 @@
 //! The person's own proxy, through which ours connects if their network needs one.
+//!
+//! It gets only targets that our own list has admitted. Its credentials stay outside of the
+//! sandbox: the run sees our address only.
 
 use std::ffi::OsString;
 use std::io;
@@ -31,6 +34,7 @@ impl std::fmt::Debug for Upstream {
 impl Upstream {
     /// Returns the proxy that a program's environment variables name.
     pub fn from_environment(env: &[(OsString, OsString)]) -> Option<Self> {
+        // The order is that of most tools: the specific variable before the general one.
         let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
         let variable = names
             .iter()
@@ -39,8 +43,11 @@ impl Upstream {
     }
 
     fn from_url(url: &str) -> Option<Self> {
+        // A proxy that is itself reached by TLS or SOCKS is not supported; the run then connects
+        // directly.
         let rest = url.trim().strip_prefix("http://")?;
         let rest = rest.split('/').next()?;
+        // The last `@` counts, since a password may contain one.
         let (user, host) = match rest.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
             None => (None, rest),
@@ -73,6 +80,7 @@ impl Upstream {
         let mut head = Vec::new();
         // Read byte by byte, because the bytes after the head belong to the tunnel.
         while !head.ends_with(b"\r\n\r\n") {
+            // A server that never ends its head must not fill the memory.
             if head.len() > ANSWER_BYTES_MAX {
                 return Err(io::Error::other("the proxy's response is too long"));
             }

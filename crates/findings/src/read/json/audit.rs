@@ -2,6 +2,8 @@
 //! known and its value does not contradict the approval; an unknown field makes the approval
 //! doubtful.
 
+mod lists;
+
 use serde_json::{Map, Value};
 
 use crate::read::keys::{self, fold};
@@ -10,224 +12,9 @@ use crate::severity::Severity;
 
 use super::fields::{is_verdict_key, is_void};
 use super::{is_answer, is_blocking_list, is_earlier, is_findings, is_list, severity_key};
+use lists::{FACTS, GOOD, NUMBERS_OF_WORK, OK_WORDS, SCORES, TEXTS};
 
 const DEPTH_MAX: usize = 16;
-
-/// Facts about the run, the repository or the people: they say nothing about the change.
-const FACTS: &[&str] = &[
-    "id",
-    "nodeid",
-    "url",
-    "htmlurl",
-    "prurl",
-    "pullrequesturl",
-    "sha",
-    "headsha",
-    "basesha",
-    "commit",
-    "commitid",
-    "head",
-    "base",
-    "ref",
-    "branch",
-    "author",
-    "user",
-    "login",
-    "reviewer",
-    "reviewerid",
-    "reviewername",
-    "model",
-    "tool",
-    "agent",
-    "version",
-    "schemaversion",
-    "schema",
-    "date",
-    "time",
-    "timestamp",
-    "createdat",
-    "updatedat",
-    "submittedat",
-    "reviewedat",
-    "duration",
-    "durationms",
-    "durationseconds",
-    "tokens",
-    "tokensin",
-    "tokensout",
-    "usage",
-    "cost",
-    "costusd",
-    "task",
-    "taskid",
-    "ticket",
-    "ticketid",
-    "story",
-    "pr",
-    "prnumber",
-    "number",
-    "repo",
-    "repository",
-    "project",
-    "language",
-    "round",
-    "iteration",
-    "attempt",
-    "session",
-    "sessionid",
-    "type",
-    "kind",
-    "authorassociation",
-    "links",
-    "metadata",
-    "meta",
-    "range",
-    "name",
-    "generatedby",
-    "generatedat",
-    "host",
-    "provider",
-    "runid",
-    "traceid",
-    "requestid",
-    "jsonrpc",
-    "path",
-    "files",
-    "filesreviewedlist",
-    "role",
-    "scope",
-];
-const TEXTS: &[&str] = &[
-    "summary",
-    "notes",
-    "note",
-    "body",
-    "feedback",
-    "message",
-    "comment",
-    "comments",
-    "explanation",
-    "overallexplanation",
-    "rationale",
-    "reasoning",
-    "reason",
-    "overview",
-    "description",
-    "details",
-    "detail",
-    "justification",
-    "evidence",
-    "title",
-    "highlights",
-    "strengths",
-    "praise",
-    "positives",
-    "revisionnotes",
-    "reviewfeedback",
-    "conclusiontext",
-    "content",
-    "text",
-    "whatworks",
-    "goodpoints",
-    "assessment",
-    "overallassessment",
-];
-/// Flags that must be true in an approval; any other flag must be false.
-const GOOD: &[&str] = &[
-    "approved",
-    "approve",
-    "isapproved",
-    "lgtm",
-    "complete",
-    "completed",
-    "finished",
-    "done",
-    "final",
-    "valid",
-    "reviewcomplete",
-    "iscomplete",
-    "pass",
-    "passed",
-    "accepted",
-    "mergeable",
-    "signoff",
-    "signedoff",
-    "readytomerge",
-    "safetomerge",
-    "canmerge",
-    "merge",
-    "ship",
-    "met",
-    "satisfied",
-    "success",
-    "ok",
-    "correct",
-    "testspass",
-    "testspassed",
-    "requirementsmet",
-    "criteriamet",
-    "allcriteriamet",
-    "fullyreviewed",
-    "ready",
-    "clean",
-    "userhasapproved",
-];
-/// Counts of reviewed work; they must be greater than zero.
-const NUMBERS_OF_WORK: &[&str] = &[
-    "filesreviewed",
-    "reviewedfiles",
-    "fileschecked",
-    "filesread",
-    "testspassed",
-    "testsrun",
-    "linesreviewed",
-    "fileschanged",
-    "additions",
-    "deletions",
-    "changedfiles",
-    "linesadded",
-    "linesremoved",
-];
-const SCORES: &[&str] = &[
-    "score",
-    "overallscore",
-    "qualityscore",
-    "confidence",
-    "confidencescore",
-    "overallconfidencescore",
-    "rating",
-];
-const OK_WORDS: &[&str] = &[
-    "approved",
-    "approve",
-    "complete",
-    "completed",
-    "done",
-    "success",
-    "successful",
-    "ok",
-    "okay",
-    "pass",
-    "passed",
-    "passing",
-    "submitted",
-    "clean",
-    "finished",
-    "final",
-    "ready",
-    "met",
-    "yes",
-    "true",
-    "satisfied",
-    "green",
-    "good",
-    "excellent",
-    "high",
-    "fulfilled",
-    "lgtm",
-    "accepted",
-    "accept",
-];
 
 /// Returns whether nothing in the value contradicts its approval. `findings` is the number that was
 /// read.
@@ -250,16 +37,10 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
     let name = fold(key);
     let name = name.as_str();
     if keys::is_empty(value) {
-        // An empty verdict is not an approval.
-        return !matches!(
-            name,
-            "verdict"
-                | "decision"
-                | "approved"
-                | "finalverdict"
-                | "finaldecision"
-                | "reviewdecision"
-        );
+        // An empty verdict is not an approval, and an empty list of approvers is nobody.
+        return !["verdict", "decision", "approv", "signedoff", "signoff"]
+            .iter()
+            .any(|stem| name.contains(stem));
     }
     if is_blocking_list(name) {
         return true;
@@ -282,10 +63,14 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
         return true;
     }
     if is_earlier(name) {
-        return value.is_array() || is_void(value);
+        return match value {
+            Value::Array(_) => true,
+            Value::Bool(yes) => *yes,
+            other => is_void(other),
+        };
     }
     if SCORES.contains(&name) {
-        return is_good_score(value);
+        return is_good_score(name, value);
     }
     if is_map_of_scores(name) {
         return scores(value, findings, depth);
@@ -312,7 +97,77 @@ fn field(key: &str, value: &Value, findings: usize, depth: usize) -> bool {
     if TEXTS.contains(&name) || is_answer(name) {
         return words(value, findings, depth);
     }
+    if let Value::Bool(yes) = value {
+        // A flag means nothing unless its name is known; then it has to be off.
+        return !yes && is_bad_flag(name);
+    }
     is_void(value) || unknown(name, value, findings, depth)
+}
+
+/// Returns whether a flag of this name stops an approval if it is set, and only then.
+fn is_bad_flag(name: &str) -> bool {
+    const STEMS: [&str; 40] = [
+        "error",
+        "iserror",
+        "truncat",
+        "partial",
+        "incomplete",
+        "unread",
+        "unreviewed",
+        "notreviewed",
+        "skip",
+        "condition",
+        "timedout",
+        "timeout",
+        "abort",
+        "interrupt",
+        "cut",
+        "exception",
+        "fail",
+        "limitreached",
+        "draft",
+        "provisional",
+        "dryrun",
+        "example",
+        "quoted",
+        "hypothetical",
+        "template",
+        "pending",
+        "block",
+        "isblock",
+        "hasblock",
+        "mustfix",
+        "require",
+        "need",
+        "changesreq",
+        "reject",
+        "unresolved",
+        "critical",
+        "hascritical",
+        "superseded",
+        "revoked",
+        "stale",
+    ];
+    STEMS.iter().any(|stem| name.starts_with(stem))
+        || matches!(
+            name,
+            "hasissues"
+                | "hasfindings"
+                | "hasproblems"
+                | "haserrors"
+                | "haswarnings"
+                | "withdrawn"
+                | "expired"
+                | "dismissed"
+                | "retracted"
+                | "simulated"
+                | "mock"
+                | "outdated"
+                | "conflict"
+                | "conflicts"
+                | "regression"
+                | "regressions"
+        )
 }
 
 /// Checks an unknown field: only text that is understood is harmless.
@@ -333,7 +188,8 @@ fn unknown(name: &str, value: &Value, findings: usize, depth: usize) -> bool {
 
 fn words(value: &Value, findings: usize, depth: usize) -> bool {
     match value {
-        Value::String(_) | Value::Null => true,
+        Value::String(text) => !verdict::has_doubtful_sign(text),
+        Value::Null => true,
         Value::Array(items) => items.iter().all(|item| match item {
             // Texts are checked with the others; objects are findings or comments.
             Value::String(_) | Value::Null => true,
@@ -419,7 +275,7 @@ fn is_map_of_scores(name: &str) -> bool {
 fn scores(value: &Value, findings: usize, depth: usize) -> bool {
     match value {
         Value::Object(object) => object.values().all(|value| match value {
-            Value::Number(_) => is_good_score(value),
+            Value::Number(_) => is_good_score("score", value),
             Value::Object(inner) => inner.iter().all(|(key, value)| {
                 fold(key) == "weight" || field(key, value, findings, depth + 1)
             }),
@@ -431,8 +287,12 @@ fn scores(value: &Value, findings: usize, depth: usize) -> bool {
     }
 }
 
-/// Returns whether a score is at least half of its scale. A number above 1 is out of a hundred.
-fn is_good_score(value: &Value) -> bool {
+/// Returns whether a score is at least half of its scale. A number above 1 is out of a hundred. The
+/// whole number 1 is full confidence, but as a score it may be the lowest one.
+fn is_good_score(name: &str, value: &Value) -> bool {
+    if value.as_u64() == Some(1) && !name.contains("confidence") {
+        return false;
+    }
     if value
         .as_str()
         .is_some_and(|text| matches!(fold(text).as_str(), "high" | "veryhigh"))
@@ -523,7 +383,8 @@ fn is_fact(name: &str, value: &Value, depth: usize) -> bool {
                 && text.chars().all(|c| c == '0');
             let words = text.contains(' ')
                 && (verdict::find_stop(text).is_some() || verdict::objects(text));
-            text.len() <= 400 && !not_a_reviewer && !zeros && !words
+            let sign = verdict::has_doubtful_sign(text);
+            text.len() <= 400 && !not_a_reviewer && !zeros && !words && !sign
         }
         Value::Array(items) => depth < 4 && items.iter().all(|item| is_fact(name, item, depth + 1)),
         Value::Object(object) => {

@@ -138,7 +138,7 @@ fn verdict_of_text(name: &str, text: &str, test_report: bool) -> FieldVerdict {
     }
     let approves = match verdict::match_keyed(text, test_report) {
         Some(ApprovalMatch::Whole) => true,
-        Some(ApprovalMatch::Explained(rest)) => verdict::vouches(rest),
+        Some(ApprovalMatch::Explained(rest)) => verdict::is_harmless(rest),
         None => name == "overallcorrectness" && fold(text) == "patchiscorrect",
     };
     match (approving, approves) {
@@ -441,7 +441,13 @@ pub(super) fn take_earlier(value: &Value, name: &str, review: &mut JsonReview) {
         };
         let named_fixed =
             !name.starts_with("prev") && !name.starts_with("prior") && !name.starts_with("earlier");
-        let fixed = status.map_or(named_fixed, |status| item::is_settled(&status));
+        let flag = item.as_object().and_then(|object| {
+            keys::get(object, &["fixed", "resolved", "addressed", "closed"])?.as_bool()
+        });
+        let fixed = flag != Some(false)
+            && status.map_or(named_fixed || flag == Some(true), |status| {
+                item::is_settled(&status)
+            });
         review.earlier.extend(subject.map(|subject| Disposition {
             subject,
             fixed,

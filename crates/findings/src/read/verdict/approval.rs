@@ -4,6 +4,9 @@
 //! perhaps in bold, in back-ticks or after a sign such as ✅. Then the value ends, or a new sentence
 //! starts that [`super::cues`] must vouch for. A quotation mark, a bracket, a question mark or one
 //! more word makes it something else.
+//!
+//! Homoglyphs, combining marks and strike-through make another word, which is not in the list. That
+//! is why letters are compared one by one and nothing is normalised.
 
 use super::approval_lists::{
     ALONE, CROSSES, GENERIC, LABELLED, LABELS, NO, QUESTIONS, SIGNS, TITLES, YES,
@@ -20,6 +23,7 @@ pub(in crate::read) enum ApprovalMatch<'a> {
 
 /// Matches the value after the label of a verdict.
 pub(in crate::read) fn match_labelled(value: &str) -> Option<ApprovalMatch<'_>> {
+    // A tick behind the label `Verdict:` is the usual short form.
     if is_tick(value) {
         return Some(ApprovalMatch::Whole);
     }
@@ -28,12 +32,14 @@ pub(in crate::read) fn match_labelled(value: &str) -> Option<ApprovalMatch<'_>> 
 
 /// Matches the value of a key that can only be a verdict. Words of test runs such as `passed` count
 /// unless the object is a test report.
+/// In a test report `passed` is the result of a test, and no verdict on the change.
 pub(in crate::read) fn match_keyed(value: &str, test_report: bool) -> Option<ApprovalMatch<'_>> {
     let generic: &[&str] = if test_report { &[] } else { GENERIC };
     match_lists(value, &[LABELLED, generic], false)
 }
 
 /// Matches a line that is only an approval.
+/// Without a label only phrases that can mean nothing else count.
 pub(in crate::read) fn match_whole_line(line: &str) -> Option<ApprovalMatch<'_>> {
     match_lists(line, &[ALONE], false)
 }
@@ -54,6 +60,7 @@ pub(in crate::read) fn is_no(value: &str) -> bool {
         .filter(|c| !matches!(c, '\u{fe0f}' | ' ' | '.'))
         .collect();
     let crossed = !signs.is_empty() && signs.chars().all(|c| CROSSES.contains(&c));
+    // A cross before the word belongs to it: `❌ No`.
     crossed || match_lists(bare.trim_start_matches(CROSSES), &[NO], true).is_some()
 }
 
@@ -73,6 +80,7 @@ pub(in crate::read) fn is_question(text: &str) -> bool {
 }
 
 fn among(text: &str, list: &[&str]) -> bool {
+    // A label is short. A longer text is compared with no list.
     if text.len() > 200 {
         return false;
     }
@@ -94,6 +102,7 @@ fn match_lists<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<Appr
         c.is_whitespace() || matches!(c, '*' | '_') || SIGNS.contains(&c)
     });
     let (inner, ticks) = match opened.strip_prefix('`') {
+        // Two back-ticks open a quotation of code with a back-tick in it.
         Some(inner) if code && !inner.starts_with('`') => (inner, true),
         _ => (opened, false),
     };
@@ -101,8 +110,11 @@ fn match_lists<'a>(value: &'a str, lists: &[&[&str]], code: bool) -> Option<Appr
         .iter()
         .flat_map(|list| list.iter())
         .filter_map(|phrase| follow(inner, phrase))
+        // The longest phrase is the one that leaves the least: `approve with comments` before
+        // `approve`.
         .min_by_key(|rest| rest.len())?;
     if ticks {
+        // The closing back-tick has to follow at once, so that nothing is hidden inside.
         rest = rest.strip_prefix('`')?;
     }
     match_ending(rest)
@@ -122,6 +134,7 @@ fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
             continue;
         }
         let c = rest.chars().next()?;
+        // Letters are compared one by one, so that a homoglyph or a ligature is another letter.
         let same = c == expected
             || c.to_lowercase().eq(std::iter::once(expected))
             || (expected == '\'' && c == '’');
@@ -134,6 +147,7 @@ fn follow<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let mut next = rest.chars();
     match next.next() {
         Some(c) if c.is_alphanumeric() => None,
+        // `approved-by` and `approve'd` are other words.
         Some('_' | '-' | '\'' | '’') if next.next().is_some_and(char::is_alphanumeric) => None,
         _ => Some(rest),
     }
@@ -147,6 +161,7 @@ fn match_ending(rest: &str) -> Option<ApprovalMatch<'_>> {
     };
     let after = &rest[first.len_utf8()..];
     let clause = match first {
+        // Dots are an omission: the sentence goes on somewhere else.
         '.' if after.starts_with('.') => return None,
         '.' | '!' | '。' | '！' | ',' | ';' | ':' | '，' | '、' | '；' | '：' | '—' | '–' => {
             after.trim_start_matches('!')

@@ -1,4 +1,8 @@
 //! Finds approvals in prose, and checks that they are the reviewer's own.
+//!
+//! Copies of an approving phrase are everywhere in a review: in the instructions it quotes, in the
+//! template it fills, in the history of the pull request. Only the reviewer's own, current
+//! statement counts.
 
 use crate::finding::ReviewClaim;
 
@@ -26,6 +30,8 @@ pub(super) struct ApprovalScan {
 }
 
 /// Maximum number of approvals in one document.
+/// A real review approves once or twice. The limit bounds the work and stops a text that tries to
+/// win by repetition.
 const APPROVALS_MAX: usize = 16;
 
 const REPEATED: &str = "the approval is stated too many times";
@@ -36,6 +42,7 @@ const UNTICKED: &str = "the approval is an option in a form";
 
 /// Returns the answer after a question such as `Ready to merge? **Yes**`; empty if it is below.
 pub(super) fn answer_to_question(line: &str) -> Option<&str> {
+    // The question is searched from the start of the line, and a long line is no question.
     if line.len() > 4000 {
         return None;
     }
@@ -54,12 +61,14 @@ pub(super) fn find_approvals(blocks: &[Block]) -> ApprovalScan {
         if scan.approvals.len() > APPROVALS_MAX {
             scan.doubt = scan.doubt.or(Some(REPEATED));
         }
+        // The rest of the text cannot take a doubt back.
         if scan.doubt.is_some() {
             break;
         }
         path.enter(block);
         let next = blocks.get(index + 1);
         match &block.kind {
+            // A `<details>` block is set apart by its author, often for the words of others.
             BlockKind::Heading(level) if level % STRIDE != DETAILS => {
                 scan_heading(&mut scan, index, block, next);
             }
@@ -83,6 +92,8 @@ pub(super) fn find_approvals(blocks: &[Block]) -> ApprovalScan {
 }
 
 /// Returns whether the block is the reviewer's own current statement.
+/// Each sign alone is enough: a quotation, a code-like indent, or a line above that ends in a colon
+/// and announces somebody else's words.
 fn is_own(blocks: &[Block], index: usize, block: &Block, path: &HeadingPath) -> bool {
     let announced = index
         .checked_sub(1)
@@ -110,6 +121,7 @@ struct HeadingPath {
 impl HeadingPath {
     fn enter(&mut self, block: &Block) {
         match block.kind {
+            // A heading ends the sections of its own level and below.
             BlockKind::Heading(level) => {
                 self.headings.retain(|(above, _)| *above < level);
                 let elsewhere = self.pending
@@ -154,6 +166,8 @@ round, rounds, iteration, pass #, attempt, update*, edit, edited, addendum, corr
 /// Returns whether a heading is for the words of others, or for those of another time.
 pub(super) fn is_elsewhere(heading: &str, level: u32) -> bool {
     let sentence = TokenizedSentence::parse(heading);
+    // A title names the document. Under it everything is "elsewhere" only if it begins with one of
+    // a few words.
     (level > 1 && (ELSEWHERE.is_in(&sentence) || ROUND.is_in(&sentence)))
         || (level == 1
             && sentence.words.first().is_some_and(|word| {
@@ -178,12 +192,16 @@ fn has_refusing_box(blocks: &[Block]) -> bool {
 }
 
 /// Reads a checkbox. A ticked one approves only in a form that also has an unticked refusal.
+/// A single ticked box may be an item of a list of things done. Next to an unticked refusal it is a
+/// choice.
 fn scan_box(scan: &mut ApprovalScan, index: usize, block: &Block, chosen: bool) {
     match approval::match_whole_line(&block.text) {
         Some(ApprovalMatch::Whole) if chosen => {
             push(scan, index, index, &block.text, Strength::Mark);
         }
         Some(_) => {
+            // Counted and doubted, so that it is not silently passed over as if nothing had been
+            // said.
             push(scan, index, index, &block.text, Strength::Mark);
             scan.doubt = scan.doubt.or(Some(UNTICKED));
         }
@@ -225,6 +243,8 @@ fn scan_heading(scan: &mut ApprovalScan, index: usize, block: &Block, next: Opti
     let value = if titled { value } else { heading };
     let lists =
         next.is_some_and(|next| matches!(next.kind, BlockKind::Item(_) | BlockKind::Table(_)));
+    // The first line of a document may be its verdict, unless it is the heading of a list: `#
+    // Approved` above names of files.
     let may_stand = titled || (index == 0 && !lists);
     if may_stand && approval::match_whole_line(value) == Some(ApprovalMatch::Whole) {
         push(scan, index, index, heading, Strength::Mark);
@@ -252,6 +272,7 @@ fn take<'a>(
         }) else {
             return;
         };
+        // The answer below a heading has to be the reviewer's own as well.
         if below.quoted || below.set_apart {
             return;
         }
@@ -287,6 +308,7 @@ fn scan_lines(
         let (before, rest) = (&text[..start], &text[start + line.len()..]);
         start += line.len();
         let line = line.trim_end();
+        // One reason is enough to stop.
         if scan.doubt.is_some() || scan.approvals.len() > APPROVALS_MAX {
             return;
         }
@@ -299,6 +321,7 @@ fn scan_lines(
                 && !next.set_apart
                 && next.indent < 4
         });
+        // `Verdict:` with nothing behind it, and its value on the next line or in the next block.
         let bare = value.trim_matches(['*', '_', ' ']);
         let (value, rest, end) = match (bare.is_empty(), rest.trim().is_empty(), below) {
             (false, _, _) => (value, rest, index),
@@ -338,6 +361,7 @@ fn stated_value(line: &str, paragraph: bool) -> Option<(&str, ApprovalMatcher, b
             return Some((value, match_yes_or_true, true));
         }
     }
+    // A list item without a label is no verdict: it may be one of several options.
     (paragraph && line.len() < 4000 && approval::match_whole_line(line).is_some()).then_some((
         line,
         approval::match_whole_line as ApprovalMatcher,
@@ -369,6 +393,7 @@ fn leads_up(before: &str) -> bool {
     let Some(last) = before.lines().last() else {
         return true;
     };
+    // The lines before have to end. "I would say: approve" continues into the approval.
     let bare = last.trim_end_matches(['*', '_', '`', ' ']);
     let metadata = fields::split_label(last).is_some_and(|(_, value)| !value.is_empty());
     let ended = bare.ends_with(['.', '!', '。', '！', '✅']) || metadata;

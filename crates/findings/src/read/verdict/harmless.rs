@@ -1,17 +1,23 @@
 //! Recognises text that does not contradict an approval. The rule is an allow-list: a sentence is
 //! harmless only if it is understood, whatever its language; any other one makes the approval
 //! doubtful.
+//!
+//! Longer sentences get more tolerance than short ones, because they describe the change in words
+//! of the project. Irony, withdrawals and conditions are short.
 
 use std::sync::LazyLock;
 
 use super::cues::{self, StrippedSentence};
 use super::harmless_lists as lists;
 use super::phrases::{Phrases, TokenizedSentence, is_unspaced, sentence_texts};
+use super::signs;
 
 static PRAISE: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::PRAISE]));
 static DOES: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::DOES]));
 static PLAIN: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::PLAIN]));
+static NEUTRAL: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::NEUTRAL]));
 static DARK: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::DARK]));
+static SENSITIVE: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[lists::SENSITIVE]));
 static BETWEEN: LazyLock<Phrases> = LazyLock::new(|| Phrases::from_lists(&[cues::BETWEEN_WORDS]));
 
 /// Maximum number of words of a curt sentence. In it every word must be known, because irony and
@@ -22,13 +28,20 @@ const NOUN_WORDS: usize = 4;
 
 /// Returns whether every sentence of a text is understood and has no reservation.
 pub(super) fn is_harmless(text: &str) -> bool {
+    // Each of these marks can turn a sentence around or point somewhere else: a question, a
+    // quotation, an omission, a footnote, a template.
     if text.contains([
         '?', '？', '~', '|', '<', '…', '{', '"', '“', '«', '「', '„', '*', '¹', '²', '†',
     ]) && !is_only_emphasised(text)
         || text.contains("...")
         || text.contains("[^")
+        || signs::has_doubtful(text)
+        || signs::has_vote(text)
     {
         return false;
+    }
+    if !text.contains(char::is_alphanumeric) {
+        return signs::is_empty_talk(text);
     }
     let plain = without_code(text);
     sentence_texts(&plain).into_iter().all(is_harmless_sentence)
@@ -38,10 +51,12 @@ pub(super) fn is_harmless(text: &str) -> bool {
 pub(super) fn is_known(text: &str) -> bool {
     let sentence = TokenizedSentence::parse(&without_code(text));
     if sentence.unspaced {
+        // Without blanks there are no words, so the text has to be a chain of known pieces.
         return is_made_of_pieces(&sentence);
     }
     let rest = cues::without_harmless(sentence);
     !text.contains(['?', '~', '<', '{'])
+        && !signs::has_doubtful(text)
         && !cues::is_objection(&rest)
         && !DARK.is_in(&rest.sentence)
         && known(&rest.sentence.words) == rest.sentence.words.len()
@@ -53,9 +68,38 @@ pub(super) fn has_curt_stranger(text: &str) -> bool {
     sentence_texts(&plain).into_iter().any(|sentence| {
         let words = TokenizedSentence::parse(sentence).words;
         words.len() <= CURT_WORDS
+            // Half of the words unknown, and few of them: a curt remark that may mean anything.
             && known(&words) * 2 < words.len()
             && !is_harmless_sentence(sentence)
     })
+}
+
+/// Returns whether at least half of the words of each sentence are known, and a sentence about
+/// something that a defect harms has praise.
+pub(super) fn is_mostly_known(text: &str) -> bool {
+    let plain = without_code(text);
+    sentence_texts(&plain).into_iter().all(|text| {
+        let sentence = TokenizedSentence::parse(text);
+        if sentence.unspaced {
+            return is_made_of_pieces(&sentence);
+        }
+        known_in_description(&sentence.words) * 2 >= sentence.words.len()
+            // A sentence about passwords or data needs praise. A neutral description of it may be
+            // the defect.
+            && (!SENSITIVE.is_in(&sentence) || PRAISE.is_in(&sentence))
+    })
+}
+
+/// Returns whether every sentence of a longer remark supports or describes the change, as far as
+/// its words are known.
+pub(super) fn is_supporting(text: &str) -> bool {
+    let plain = without_code(text);
+    is_mostly_known(text)
+        && !signs::has_doubtful(text)
+        && !signs::has_vote(text)
+        && sentence_texts(&plain)
+            .into_iter()
+            .all(|text| speaks(&cues::without_harmless(TokenizedSentence::parse(text))))
 }
 
 /// Returns whether all asterisks are emphasis: in pairs they are, a single one points at a note.
@@ -81,6 +125,7 @@ fn without_code(text: &str) -> String {
                 out.push(' ');
             }
             out.push_str(if is_name(word) { "0" } else { word });
+            // The mark behind a name ends the sentence, so it is kept.
             if is_name(word) && word.ends_with(['.', '!', ';', ',', '。']) {
                 out.extend(word.chars().next_back());
             }
@@ -109,6 +154,7 @@ fn is_harmless_sentence(text: &str) -> bool {
     if sentence.unspaced {
         return is_made_of_pieces(&sentence);
     }
+    // Numbers say nothing, so they do not make a sentence long.
     let total = sentence
         .words
         .iter()
@@ -127,7 +173,18 @@ fn is_harmless_sentence(text: &str) -> bool {
         let praised = rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence);
         return known == words.len() && speaks && (praised || has_subject);
     }
-    speaks && known * 2 >= words.len() && clauses(text).all(is_clause)
+    // A description can be that of a defect, so all of its words must be known; praise may be about
+    // things with names of their own.
+    let known = known_in_description(words);
+    let praised = rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence);
+    let sensitive = SENSITIVE.is_in(&rest.sentence);
+    let enough = if praised && !sensitive {
+        // Two thirds, because praise may be about things with names of their own.
+        known * 3 >= words.len() * 2
+    } else {
+        known == words.len() && (praised || !sensitive)
+    };
+    speaks && enough && clauses(text).all(is_clause)
 }
 
 fn speaks(rest: &StrippedSentence) -> bool {
@@ -140,11 +197,20 @@ fn is_number(word: &str) -> bool {
 
 /// Counts the known words.
 fn known(words: &[String]) -> usize {
+    known_in(words, &[&PRAISE, &DOES, &PLAIN, &BETWEEN])
+}
+
+/// Counts the known words of a longer sentence, which may also describe the change.
+fn known_in_description(words: &[String]) -> usize {
+    known_in(words, &[&PRAISE, &DOES, &PLAIN, &BETWEEN, &NEUTRAL])
+}
+
+fn known_in(words: &[String], lists: &[&LazyLock<Phrases>]) -> usize {
     let mut known = 0;
     let mut at = 0;
     while at < words.len() {
         let rest = &words[at..];
-        let count = [&PRAISE, &DOES, &PLAIN, &BETWEEN]
+        let count = lists
             .iter()
             .filter_map(|list| list.longest(rest))
             .max()
@@ -171,7 +237,8 @@ fn clauses(text: &str) -> impl Iterator<Item = &str> {
 fn is_clause(text: &str) -> bool {
     let rest = cues::without_harmless(TokenizedSentence::parse(text));
     let words = rest.sentence.words.len();
-    words <= NOUN_WORDS || speaks(&rest) || known(&rest.sentence.words) == words
+    // A short clause is a noun phrase and states nothing.
+    words <= NOUN_WORDS || speaks(&rest) || known_in_description(&rest.sentence.words) == words
 }
 
 /// Returns whether a sentence consists only of known pieces; removes the longest one from the front

@@ -1,4 +1,4 @@
-//! The words by which a text stops an approval that it stands beside, by class and language.
+//! The words by which a text stops an approval in the same answer, by class and language.
 
 /// Conjunctions that set a condition where an approval or a merge hangs on them.
 pub(super) const IF: &str = "
@@ -153,7 +153,7 @@ pub(super) const DENIALS: &[&str] = &[
     "incomplete",
 ];
 
-/// Words that a finding must not have beside an approval, whatever its severity.
+/// Words that a finding must not have next to an approval, whatever its severity.
 pub(super) const BLOCKS: &str = "
 must fix, must be fixed, must be resolved, must be addressed, must be removed, must be changed, must be reverted, must go, has to be fixed, have to be fixed, needs to be fixed, need to be fixed, before merg*, before it is merged, before this is merged, before landing, before the release, before release, before shipping, blocks merg*, blocks the merge, blocks this, blocks the release, blocks landing, blocks approval, is a blocker, are blockers, release blocker, merge blocker, is blocking, showstopper*, do not merge, don't merge, do not land, do not ship, cannot be merged, can't be merged, should not be merged, must not be merged, must not ship, must not land, not acceptable, unacceptable, i reject, reject this, rejecting, i cannot approve, cannot approve, can't approve, won't approve, request changes, requesting changes,
 muss behoben werden, müssen behoben werden, muss vor dem, blockiert den merge, blockiert die freigabe, nicht mergen, ich lehne, doit être corrig*, doivent être corrig*, avant la fusion, avant de fusionner, bloque la fusion, ne pas fusionner, debe corregirse, deben corregirse, antes de fusionar, bloquea la fusión, bloquea el merge, no fusionar, deve ser corrigid*, devem ser corrigid*, antes do merge, bloqueia o merge, não mesclar, deve essere corrett*, prima del merge, blocca il merge, non unire, должно быть исправлено, нужно исправить до, перед слиянием, блокирует слияние, не сливать, 必须修复, 必须修改, 合并前, 阻止合并, 不能合并, 修正必須, 必ず修正, マージ前, マージをブロック, マージしないで, 반드시 수정, 병합 전, 병합을 막";

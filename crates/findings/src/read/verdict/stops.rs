@@ -1,6 +1,10 @@
 //! Finds words that prevent an approval: a condition, an incomplete reading, a demand, a failure, a
 //! withdrawal. Ordinary prose that is only not understood is allowed here; `harmless` is the
 //! stricter rule.
+//!
+//! These phrases are searched in text that need not be understood as a whole: reports of agents
+//! outside their answer, and minor findings. So they have to be precise; a word such as "if" alone
+//! stops nothing.
 
 use std::sync::LazyLock;
 
@@ -40,9 +44,11 @@ phrases! { IF ONCE CONDITION GATE REPAIR YES UNREAD READ ASK ORDER MUST FAILS FA
 
 /// Returns the first sentence that prevents an approval, and the reason.
 pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
+    // Struck-out text is a withdrawal, whatever it says.
     if text.contains("~~") {
         return Some((StopKind::Withdrawal, text));
     }
+    // Sentence by sentence and also over line ends: a reservation may be wrapped.
     text.lines()
         .flat_map(sentence_texts)
         .chain(
@@ -58,6 +64,7 @@ pub(crate) fn find(text: &str) -> Option<(StopKind, &str)> {
 pub(crate) fn blocks(text: &str) -> bool {
     sentence_texts(text).into_iter().any(|text| {
         let sentence = TokenizedSentence::parse(text);
+        // "Nothing blocks the merge" contains the phrase and says the opposite.
         BLOCKS.is_in(&sentence) && !NOTHING.is_in(&sentence)
     })
 }
@@ -78,10 +85,12 @@ fn stop(text: &str) -> Option<StopKind> {
     if lists::DENIALS.contains(&whole.as_str()) {
         return Some(StopKind::Withdrawal);
     }
+    // Harmless phrases go first. "no need to change" is no demand.
     let rest = cues::without_harmless(sentence).sentence;
     if RETRACTS.is_in(&rest) {
         return Some(StopKind::Withdrawal);
     }
+    // A failure in the past is a story: "the test failed before the fix".
     let past = UNLESS_SAID.is_in(&rest);
     if is_condition(&rest) {
         return Some(StopKind::Condition);
@@ -89,6 +98,7 @@ fn stop(text: &str) -> Option<StopKind> {
     if is_unread(&rest) {
         return Some(StopKind::Unread);
     }
+    // "Nothing to fix" has the words of a demand.
     if !NOTHING.is_in(&rest) && is_demand(&rest) {
         return Some(StopKind::Demand);
     }
@@ -124,6 +134,8 @@ fn is_condition(sentence: &TokenizedSentence) -> bool {
     };
     let led = |at: usize| (0..at).any(|from| GATE.starts(&sentence.words[from..]));
     positions(&IF, sentence).any(|at| {
+        // "If" is a condition only where a gate hangs on it: "approve if the tests pass", but not
+        // "returns early if empty".
         hangs(at, &[&GATE]) || led(at) || (opens_with_yes && at > 0 && hangs(at, &[&REPAIR]))
     }) || positions(&ONCE, sentence).any(|at| {
         led(at) || hangs(at, &[&GATE]) || hangs(at, &[&REPAIR]) && !is_description(sentence)
@@ -181,6 +193,8 @@ fn is_unread(sentence: &TokenizedSentence) -> bool {
     (0..words.len()).any(|at| {
         let near =
             |from: usize| (from..words.len().min(from + 3)).any(|next| READ.starts(&words[next..]));
+        // "Only" restricts the reading only with a speaker: "I only looked at …", but not "only
+        // reads the file".
         let restricted = matches!(words[at].as_str(), "only" | "just" | "merely" | "barely")
             && near(at + 1)
             && words
@@ -195,6 +209,7 @@ fn is_demand(sentence: &TokenizedSentence) -> bool {
         return true;
     }
     !DONE.is_in(sentence)
+        // "Should be fixed now" reports a fix.
         && positions(&MUST, sentence).any(|at| {
             let count = MUST.longest(&sentence.words[at..]).unwrap_or(1);
             let tail = &sentence.words[(at + count).min(sentence.words.len())..];
@@ -214,6 +229,7 @@ fn is_failure(sentence: &TokenizedSentence) -> bool {
             (at + 1..words.len().min(at + 1 + reach)).any(|next| list.starts(&words[next..]))
         };
         let negated = is_negation(&words[at]) && near(&WORK, 2);
+        // "Does not crash" denies it.
         let denied = at > 0 && is_negation(&words[at - 1]);
         let dies = !denied && DIES.starts(&words[at..]);
         let thing = matches!(
@@ -238,6 +254,7 @@ fn is_failure(sentence: &TokenizedSentence) -> bool {
         let failing = thing
             && (at + 1..words.len().min(at + 4)).any(|next| {
                 red(&words[next])
+                    // "0 tests failed" and "tests not failing" are good news.
                     && !matches!(words[next - 1].as_str(), "0" | "no" | "not" | "zero")
             });
         negated || dies || failing || destroys(&words[at..]) || opens(&words[at..])
@@ -251,6 +268,7 @@ fn destroys(words: &[String]) -> bool {
         "drops" | "deletes" | "wipes" | "erases" | "destroys" | "truncates" | "overwrites"
     );
     let near = &words[1..words.len().min(6)];
+    // Deleting its own temporary files is ordinary work.
     let own = |word: &String| {
         matches!(
             word.as_str(),

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use crate::finding::ReviewClaim;
 use crate::severity::Severity;
 
 use super::super::blocks::{Block, BlockKind, Marker};
@@ -11,9 +12,12 @@ use super::super::label;
 use super::super::topic::{self, Topic};
 use super::candidates::{ApprovalCandidate, ELSEWHERE, NOT_OWN, ROUND, is_elsewhere};
 use super::phrases::{Phrases, TokenizedSentence};
-use super::{SHORT_WORDS, approval, candidates, cues, harmless, stops};
+use super::{SHORT_WORDS, approval, cues, harmless, rows, signs, stops};
 
 const RESERVED: &str = "the text around the approval contradicts it or sets a condition";
+const ROWS: &str = "another row of the table with the approval is not understood or contradicts it";
+const SIGN: &str = "the text has a sign that is not known to be harmless";
+const REFUSAL_IN_CODE: &str = "a code block refuses, or holds sentences that are not understood";
 const UNFINISHED: &str = "the text forbids the approval or says that the review is not finished";
 
 /// Phrases that call a finding of an earlier round still open.
@@ -22,8 +26,19 @@ static STILL_OPEN: LazyLock<Phrases> = LazyLock::new(|| {
 not fixed, not resolved, not addressed, not been fixed, not been resolved, not been addressed, isn't fixed, unresolved, unfixed, still open, still broken, still present, still fails, still there, remains open, remains broken, remains unfixed, reopened, regressed, nicht behoben, non corrigé*, no corregid*, não corrigid*, не исправлен*, 未修复, 未解决, 未修正"])
 });
 
+/// Phrases that send a change back, whatever severity the finding has.
+static SENT_BACK: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::from_lists(&["
+has to go back, must go back, goes back to, send it back, send this back, breaks every, breaks all, breaks existing, not for production, not in production, cannot go out, can't go out, must not go out"])
+});
+
 /// Returns the reason to doubt an approval in the prose, from the rest of the document.
 pub(super) fn doubt(blocks: &[Block], approval: &ApprovalCandidate) -> Option<&'static str> {
+    if let BlockKind::Table(rows) = &blocks[approval.index].kind
+        && !rows::are_harmless(rows)
+    {
+        return Some(ROWS);
+    }
     let others = |(index, _): &(usize, &Block)| *index != approval.index && *index != approval.end;
     doubt_of(blocks, approval.end, others)
 }
@@ -53,81 +68,169 @@ fn doubt_of(
         .iter()
         .map(|block| TokenizedSentence::parse(&text_of(block)).weight())
         .sum();
-    let short = words <= SHORT_WORDS;
-    let mut harmless_heading = false;
-    let mut earlier = false;
-    let mut same_section = true;
+    let mut section = SectionState {
+        end,
+        short: words <= SHORT_WORDS,
+        harmless_heading: false,
+        notes: false,
+        wants_some: false,
+        earlier: false,
+        same_section: true,
+    };
     for (index, block) in blocks.iter().enumerate().filter(others) {
-        if let BlockKind::Heading(level) = block.kind {
-            let minor =
-                degree::degree_heading(&block.text).and_then(|word| Severity::from_word(&word));
-            harmless_heading = minor.is_some_and(|severity| !severity.is_must_fix());
-            same_section &= index < end;
-            earlier = topic::topic(&block.text) == Topic::Earlier;
-            let filled = blocks.get(index + 1).is_some_and(|next| {
-                !matches!(
-                    next.kind,
-                    BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_)
-                ) && !topic::is_nothing(&next.text)
-            });
-            if filled && !earlier && cues::demands(&block.text) {
-                return Some("the text lists changes that are required");
-            }
-            let empty = blocks
-                .get(index + 1)
-                .is_none_or(|next| matches!(next.kind, BlockKind::Heading(_)));
-            if short && empty && index < end && is_elsewhere(&block.text, level) {
-                return Some(NOT_OWN);
-            }
-            if index > end
-                && !earlier
-                && level > 1
-                && ROUND.is_in(&TokenizedSentence::parse(&block.text))
-            {
-                return Some(NOT_OWN);
-            }
+        let rest = &blocks[index..];
+        if let BlockKind::Heading(level) = block.kind
+            && let Some(reason) = section.enter(rest, index, level)
+        {
+            return Some(reason);
+        }
+        if let Some(reason) = section.doubt_of_block(rest, index) {
+            return Some(reason);
+        }
+    }
+    ends_in_mid_sentence(blocks, end).then_some("the text ends in the middle of a sentence")
+}
+
+/// The section that a block stands in, by the heading above it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a heading can have several of these properties at once"
+)]
+struct SectionState {
+    /// Index of the last block of the approval.
+    end: usize,
+    /// Whether the whole text is so short that every block has to be understood.
+    short: bool,
+    harmless_heading: bool,
+    notes: bool,
+    wants_some: bool,
+    earlier: bool,
+    same_section: bool,
+}
+
+impl SectionState {
+    /// Enters the section of a heading, the first block of `rest`, and returns the reason to doubt
+    /// that the heading itself gives.
+    fn enter(&mut self, rest: &[Block], index: usize, level: u32) -> Option<&'static str> {
+        let text = &rest[0].text;
+        let word = degree::degree_heading(text);
+        self.notes = is_notes_heading(text);
+        self.wants_some = is_about_proof(text);
+        self.harmless_heading = !self.notes
+            && word
+                .and_then(|word| Severity::from_word(&word))
+                .is_some_and(|severity| !severity.is_must_fix());
+        self.same_section &= index < self.end;
+        self.earlier = topic::topic(text) == Topic::Earlier;
+        let filled = rest.get(1).is_some_and(|next| {
+            !matches!(
+                next.kind,
+                BlockKind::Heading(_) | BlockKind::Rule | BlockKind::Close(_)
+            ) && !topic::is_nothing(&next.text)
+        });
+        if filled && !self.earlier && cues::demands(text) {
+            return Some("the text lists changes that are required");
+        }
+        let empty = rest
+            .get(1)
+            .is_none_or(|next| matches!(next.kind, BlockKind::Heading(_)));
+        let elsewhere = self.short && empty && index < self.end && is_elsewhere(text, level);
+        let later_round = index > self.end
+            && !self.earlier
+            && level > 1
+            && ROUND.is_in(&TokenizedSentence::parse(text));
+        (elsewhere || later_round).then_some(NOT_OWN)
+    }
+
+    /// Returns the reason to doubt that the first block of `rest` gives.
+    fn doubt_of_block(&self, rest: &[Block], index: usize) -> Option<&'static str> {
+        let block = &rest[0];
+        if block.kind == BlockKind::Code {
+            return refuses_in_code(&block.text).then_some(REFUSAL_IN_CODE);
         }
         let offered = matches!(block.kind, BlockKind::Item(Marker::Box { ticked: false }))
             && super::words::whole_line_claim(&block.text).is_some();
-        if block.kind == BlockKind::Code || offered {
-            continue;
+        if offered {
+            return None;
         }
         let text = text_of(block);
+        let minor = self.harmless_heading || is_minor(&block.text);
+        // A warning sign may head a list, because the items below it are read as findings.
+        let heads_list = matches!(block.kind, BlockKind::Heading(_) | BlockKind::Paragraph)
+            && rest
+                .get(1)
+                .is_some_and(|next| matches!(next.kind, BlockKind::Item(_)));
+        let doubtful = if minor || heads_list {
+            signs::has_grave(&text)
+        } else {
+            signs::has_doubtful(&text)
+        };
+        if doubtful {
+            return Some(SIGN);
+        }
         if cues::forbids(&text) {
             return Some(UNFINISHED);
         }
         // A heading that announces a list is judged by the text under it.
         let announces =
             matches!(block.kind, BlockKind::Heading(_)) && topic::topic(&block.text) != Topic::Open;
-        if !earlier && is_grave(block) {
+        if !self.earlier && is_grave(block) {
             return Some("the text has a must-fix finding");
         }
-        let accused = !announces && !earlier && cues::accuses(&text);
-        if accused {
+        if !announces && !self.earlier && cues::accuses(&text) {
             return Some("the text names a severe defect");
         }
-        let minor = harmless_heading || is_minor(&block.text);
-        let near = index > end && same_section && matches!(block.kind, BlockKind::Paragraph);
-        let is_json = end == usize::MAX && block.text.trim_start().starts_with(['{', '[']);
-        if is_json && matches!(block.kind, BlockKind::Paragraph) {
-            continue;
+        if self.wants_some
+            && !matches!(block.kind, BlockKind::Heading(_))
+            && topic::is_nothing(&block.text)
+        {
+            return Some(RESERVED);
         }
-        let reserved = if earlier {
-            STILL_OPEN.is_in(&TokenizedSentence::parse(&text))
+        let is_json = self.end == usize::MAX && block.text.trim_start().starts_with(['{', '[']);
+        if is_json && matches!(block.kind, BlockKind::Paragraph) {
+            return None;
+        }
+        let unread_quote = block.quoted && index < self.end && !self.short;
+        (!unread_quote && self.is_reserved(block, &text, index, minor, announces))
+            .then_some(RESERVED)
+    }
+
+    /// Returns whether a block takes the approval back or sets a condition. How much of it has to
+    /// be understood depends on its length and on how near it stands to the verdict.
+    fn is_reserved(
+        &self,
+        block: &Block,
+        text: &str,
+        index: usize,
+        minor: bool,
+        announces: bool,
+    ) -> bool {
+        // Text right behind the verdict explains it, so it has to be understood at any length.
+        let near = index > self.end
+            && self.same_section
+            && matches!(block.kind, BlockKind::Paragraph | BlockKind::Item(_));
+        if self.earlier {
+            STILL_OPEN.is_in(&TokenizedSentence::parse(text))
         } else if minor {
-            stops::is_disaster(&text)
-        } else if short {
+            stops::is_disaster(text) || SENT_BACK.is_in(&TokenizedSentence::parse(text))
+        } else if self.short {
             !is_understood(block)
+        } else if index > self.end && is_open_box(block) {
+            true
+        } else if index > self.end && self.same_section && is_stated_fact(block) {
+            !is_understood(block)
+        } else if (self.notes || near) && !announces && is_brief(text) {
+            !is_understood(block) && !is_brief_support(text)
+        } else if self.notes || near {
+            // A longer remark explains the verdict, in words that no list has. Only what is known to
+            // stop an approval counts there.
+            cues::turns(text) || is_curt(block) || stops(block, text)
         } else if announces {
             false
         } else {
-            (near && cues::turns(&text)) || is_curt(block) || stops(block, &text)
-        };
-        if reserved && !(block.quoted && index < end && !short) {
-            return Some(RESERVED);
+            is_curt(block) || stops(block, text)
         }
     }
-    ends_in_mid_sentence(blocks, end).then_some("the text ends in the middle of a sentence")
 }
 
 /// Returns whether every block of a short text is understood, and none is quoted.
@@ -162,9 +265,12 @@ fn is_understood(block: &Block) -> bool {
                 || approval::is_label(bare)
                 || harmless::is_known(text)
         }
-        BlockKind::Table(rows) => is_harmless_table(rows),
+        BlockKind::Table(rows) => rows::are_harmless(rows),
         BlockKind::Item(Marker::Box { ticked: true }) => {
-            stop_free(text) && !cues::accuses(text) && !text.contains("~~")
+            stop_free(text)
+                && !cues::accuses(text)
+                && !text.contains("~~")
+                && !signs::has_doubtful(text)
         }
         BlockKind::Item(Marker::Box { ticked: false }) => false,
         BlockKind::Item(_) | BlockKind::Paragraph => is_understood_text(text),
@@ -213,10 +319,66 @@ fn is_explained_at_length(prose: &str) -> bool {
     TokenizedSentence::parse(prose).weight() >= LONG_WORDS
         && cues::vouches(&prose.replace('\n', " "))
         && stop_free(prose)
+        && !signs::has_doubtful(prose)
+        && !signs::has_vote(prose)
         && !harmless::has_curt_stranger(prose)
 }
 
 const LONG_WORDS: usize = 25;
+
+/// Returns whether a block is a check box that is not ticked, in any spelling (`[ ]`, `[-]`, `[?]`).
+fn is_open_box(block: &Block) -> bool {
+    let unusual = |text: &str| {
+        text.strip_prefix('[')
+            .and_then(|rest| rest.get(..2))
+            .is_some_and(|mark| mark.ends_with(']') && !mark.starts_with(['x', 'X']))
+    };
+    match &block.kind {
+        BlockKind::Item(Marker::Box { ticked }) => !ticked,
+        BlockKind::Item(_) => unusual(&block.text),
+        BlockKind::Paragraph
+        | BlockKind::Heading(_)
+        | BlockKind::Table(_)
+        | BlockKind::Code
+        | BlockKind::Rule
+        | BlockKind::Close(_) => false,
+    }
+}
+
+/// Returns whether a block states facts as a table, or one fact as `label: value`, such as
+/// `Blockers: 2`.
+fn is_stated_fact(block: &Block) -> bool {
+    let is_label = |text: &str| {
+        fields::split_label(text).is_some_and(|(_, value)| {
+            !value.is_empty() && TokenizedSentence::parse(value).weight() <= 4
+        })
+    };
+    match &block.kind {
+        BlockKind::Table(_) => true,
+        BlockKind::Paragraph => !block.text.contains('\n') && is_label(&block.text),
+        BlockKind::Item(_)
+        | BlockKind::Heading(_)
+        | BlockKind::Code
+        | BlockKind::Rule
+        | BlockKind::Close(_) => false,
+    }
+}
+
+/// Returns whether a brief text of a long document supports the change: a line that announces a
+/// list, an empty section (`None. …`), or words that are mostly known.
+fn is_brief_support(text: &str) -> bool {
+    let first = text.split(['.', '。']).next().unwrap_or_default();
+    let announces = text.trim_end().ends_with([':', '：']);
+    stop_free(text)
+        && !signs::has_doubtful(text)
+        && (announces || topic::is_nothing(first) || harmless::is_supporting(text))
+}
+
+/// Returns whether a text is brief, as a defect is that is named in passing.
+fn is_brief(text: &str) -> bool {
+    const BRIEF_WORDS: usize = 14;
+    TokenizedSentence::parse(text).weight() <= BRIEF_WORDS
+}
 
 fn is_minor_topic(topic: Topic) -> bool {
     match topic {
@@ -260,7 +422,7 @@ fn stops(block: &Block, text: &str) -> bool {
 
 /// Returns whether a metadata value is harmless: a name, a date or a hash. A value that describes
 /// the work must be harmless prose.
-fn is_harmless_metadata(label: &str, value: &str) -> bool {
+pub(super) fn is_harmless_metadata(label: &str, value: &str) -> bool {
     const NOBODY: [&str; 12] = [
         "builder",
         "author",
@@ -275,39 +437,18 @@ fn is_harmless_metadata(label: &str, value: &str) -> bool {
         "old",
         "previous",
     ];
-    if cues::objects(value) || !stop_free(value) {
+    if cues::objects(value) || !stop_free(value) || signs::has_doubtful(value) {
         return false;
     }
     if matches!(
         label.to_lowercase().as_str(),
         "tests" | "scope" | "summary" | "files"
     ) {
-        return harmless::is_harmless(value) || harmless::is_known(value);
+        let known = harmless::is_harmless(value) || harmless::is_known(value);
+        return known && !signs::has_vote(value);
     }
     let words = TokenizedSentence::parse(value).words;
     words.len() <= 12 && !words.iter().any(|word| NOBODY.contains(&word.as_str()))
-}
-
-/// Returns whether every cell is known, or its row is a minor finding.
-fn is_harmless_table(rows: &[Vec<String>]) -> bool {
-    rows.iter().all(|row| {
-        let rated = row
-            .iter()
-            .filter_map(|cell| Severity::from_word(cell.trim_matches(['*', '`', ' '])))
-            .any(|severity| !severity.is_must_fix());
-        rated
-            || row.iter().all(|cell| {
-                cell.trim().is_empty()
-                    || harmless::is_known(cell)
-                    || harmless::is_harmless(cell)
-                    || topic::is_nothing(cell)
-                    || (approval::is_label(cell)
-                        || approval::match_labelled(cell) == Some(approval::ApprovalMatch::Whole))
-                    || candidates::answer_to_question(cell).is_some()
-                    || approval::match_yes(cell)
-                        .is_some_and(|answer| answer == approval::ApprovalMatch::Whole)
-            })
-    })
 }
 
 /// Returns whether a line announces code that is not the answer: `The format is:`.
@@ -365,8 +506,102 @@ fn is_grave(block: &Block) -> bool {
 
 fn is_minor(text: &str) -> bool {
     label::leading_label(text)
+        .filter(|label| !is_note(&label.raw) && label.raw.contains(char::is_alphanumeric))
         .and_then(|label| Severity::from_word(&label.raw))
         .is_some_and(|severity| !severity.is_must_fix())
+}
+
+/// Returns whether a word announces a remark. It is also the name of a low severity, but it rates
+/// nothing: any text can be called a note.
+pub(super) fn is_note(word: &str) -> bool {
+    const STEMS: [&str; 30] = [
+        "note",
+        "notiz",
+        "info",
+        "observ",
+        "osserv",
+        "hinweis",
+        "remark",
+        "remarque",
+        "comment",
+        "kommentar",
+        "coment",
+        "fyi",
+        "hint",
+        "advis",
+        "notice",
+        "caveat",
+        "appendix",
+        "anhang",
+        "annex",
+        "anexo",
+        "allegat",
+        "anmerk",
+        "bemerk",
+        "примеч",
+        "заметк",
+        "прилож",
+        "备注",
+        "附录",
+        "備考",
+        "비고",
+    ];
+    let lower = word.to_lowercase();
+    let bare = lower.trim_start_matches(|c: char| !c.is_alphabetic());
+    STEMS.iter().any(|stem| bare.starts_with(stem))
+}
+
+/// Returns whether a heading announces something that must not be missing: "Confidence: none".
+fn is_about_proof(heading: &str) -> bool {
+    let words = TokenizedSentence::parse(heading).words;
+    words.len() <= 3
+        && words.iter().any(|word| {
+            matches!(
+                word.as_str(),
+                "confidence" | "evidence" | "verification" | "validation" | "proof"
+            )
+        })
+}
+
+/// Returns whether a heading announces remarks of any kind.
+fn is_notes_heading(heading: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "notes",
+        "note",
+        "caveats",
+        "caveat",
+        "comments",
+        "remarks",
+        "appendix",
+        "fyi",
+        "observations",
+        "addendum",
+        "miscellaneous",
+        "postscript",
+    ];
+    let words = TokenizedSentence::parse(heading).words;
+    is_note(heading) || words.len() <= 4 && words.iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
+/// Returns whether code holds a refusal, or sentences of prose that are not harmless.
+fn refuses_in_code(code: &str) -> bool {
+    const LINES_MAX: usize = 5_000;
+    code.lines().take(LINES_MAX).any(|line| {
+        let line = line.trim();
+        super::verdict_in_line(line, None)
+            .is_some_and(|verdict| verdict.claim == ReviewClaim::ChangesRequested)
+            || (is_prose(line) && !harmless::is_harmless(line))
+    })
+}
+
+/// Returns whether a line of code is a plain sentence: some words, a full stop, no sign of code.
+fn is_prose(line: &str) -> bool {
+    line.ends_with(['.', '!', '。'])
+        && !line.contains([
+            '(', ')', '{', '}', ';', '=', '<', '>', '[', ']', '_', '/', '#', '$', '"',
+        ])
+        && line.split_whitespace().count() >= 4
+        && line.starts_with(char::is_uppercase)
 }
 
 fn text_of(block: &Block) -> String {

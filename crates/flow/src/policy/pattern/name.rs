@@ -1,4 +1,7 @@
 //! One name of a path against one part of a pattern, as git's own matcher does it: byte by byte.
+//!
+//! Bytes and not characters: a path of git is any sequence of bytes, and `?` means one of them. The
+//! matcher never calls itself, so that no pattern can make it slow or deep.
 
 /// One step of a pattern inside a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ pub fn tokens(pattern: &[u8]) -> Option<Vec<Vec<PatternToken>>> {
             b'\\' => {
                 let (&escaped, after) = rest.split_first()?;
                 rest = after;
+                // Git treats a quoted slash as a slash.
                 if escaped == b'/' {
                     segments.push(Vec::new());
                     continue;
@@ -76,12 +80,14 @@ fn parse_class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         if let Some(after) = rest.strip_prefix(b"[:")
             && let Some(end) = after.windows(2).position(|pair| pair == b":]")
         {
+            // An unknown class name makes the whole pattern match nothing, as in git.
             ranges.extend(named_class(after.get(..end)?)?);
             rest = after.get(end + 2..)?;
             first = false;
             continue;
         }
         let (low, after) = parse_class_byte(rest)?;
+        // A `]` right after the opening is a letter of the class.
         let closes = rest.first() == Some(&b']') && !first;
         if closes {
             return Some((PatternToken::Class { negated, ranges }, after));
@@ -89,6 +95,7 @@ fn parse_class(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         first = false;
         rest = after;
         match rest {
+            // A `-` before the closing bracket is a letter and no range.
             [b'-', next, ..] if *next != b']' => {
                 let (high, after) = parse_class_byte(rest.get(1..)?)?;
                 ranges.push((low, high));

@@ -235,7 +235,8 @@ impl Life {
             let holder = job.holder.as_ref()?;
             Some(Actor::new(holder, role_of(&job.task)))
         });
-        match dice.below(7) {
+        match dice.below(8) {
+            7 => (person, self.comment(dice)),
             0 => {
                 let submission = Box::new(put(dice));
                 (
@@ -261,6 +262,18 @@ impl Life {
                 holder.unwrap_or_else(|| dice.pick(&staff(Role::Builder))),
                 EventKind::HelpRequested { why, lease: None },
             ),
+        }
+    }
+
+    /// A person's finding, mostly on the current commit.
+    fn comment(&self, dice: &mut Dice) -> EventKind {
+        let submission = self.story.ticket.submission.as_ref();
+        let current = submission.map_or_else(String::new, |put| put.commit.clone());
+        let title = dice.pick(&["Alpha", "Beta", "A person's own"]);
+        EventKind::FindingsAdded {
+            commit: dice.pick(&[current.clone(), current, "gone".to_owned()]),
+            findings: vec![finding(title, dice.pick(&[Severity::High, Severity::Low]))],
+            must_fix: dice.percent(50),
         }
     }
 
@@ -458,7 +471,7 @@ fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> EventKind {
         lease,
         commit: commit.to_owned(),
         review: Box::new(given),
-        isolation: "read-only mount".to_owned(),
+        sandbox: "read-only mount".to_owned(),
         usage: usage(dice),
     }
 }

@@ -7,7 +7,7 @@ use findings::ReviewClaim;
 use flow::event::{Choice, Lease};
 use flow::ledger::FindingStatus;
 use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
-use flow::ticket::{Approval, ApprovedBy, BlockedReason, CheckOutcome, Seat, Ticket};
+use flow::ticket::{Approval, ApprovedBy, BlockedReason, CheckOutcome, PanelReviewer, Ticket};
 use flow::usage::Caps;
 use flow::{Effect, Event, EventKind, Refused, Stage, Task, Usage, advance};
 
@@ -25,7 +25,7 @@ pub struct Watch {
     spent: u64,
     /// Principals whose reviews of the current submission were accepted.
     judges: BTreeSet<String>,
-    /// The last claim on a tree, by seat.
+    /// The last claim on a tree, by reviewer.
     claims: BTreeMap<(String, String, String), ReviewClaim>,
     refusers: BTreeSet<String>,
 }
@@ -164,7 +164,7 @@ impl Watch {
         if matches!(event.what, EventKind::Started { .. })
             && let Some(job) = event.what.lease().and_then(job)
             && matches!(job.task, Task::Review { .. } | Task::Verify { .. })
-            && let Some(name) = event.by.written.as_ref().filter(|_| job.stand_in)
+            && let Some(name) = event.by.written.as_ref().filter(|_| job.fallback)
         {
             assert!(
                 !before.builders.contains(name),
@@ -186,8 +186,11 @@ impl Watch {
         else {
             return;
         };
-        // A reviewer in two seats that approved in only one of them is not named.
-        let heard = after.seats.iter().filter_map(|seat| seat.answer.as_ref());
+        // A reviewer in two reviewers that approved in only one of them is not named.
+        let heard = after
+            .panel
+            .iter()
+            .filter_map(|reviewer| reviewer.answer.as_ref());
         let stated_nothing = heard
             .clone()
             .any(|answer| answer.claim == ReviewClaim::Unknown);
@@ -195,12 +198,12 @@ impl Watch {
         assert!(someone && heard.count() > 0, "approved by nobody");
         assert!(self.judges.is_disjoint(&after.authors), "a self-review");
         assert!(
-            after.seats.iter().all(|seat| seat.answer.is_some()),
-            "approved with an empty seat"
+            after.panel.iter().all(|reviewer| reviewer.answer.is_some()),
+            "approved with an empty reviewer"
         );
     }
 
-    /// A named countersigner approved last, in every seat that it had. If the policy asks again, no
+    /// A named countersigner approved last, in every reviewer that it had. If the policy asks again, no
     /// refusal is overruled while a finding behind it is open.
     fn countersigners_said_yes(
         &mut self,
@@ -209,24 +212,24 @@ impl Watch {
         after: &Ticket,
         policy: &Policy,
     ) {
-        let seat = event.what.lease().and_then(|lease| {
+        let reviewer = event.what.lease().and_then(|lease| {
             let mut jobs = before.jobs.iter();
             match &jobs.find(|job| job.serial == lease.serial)?.task {
-                Task::Review { seat, .. } => Some(seat.clone()),
+                Task::Review { reviewer, .. } => Some(reviewer.clone()),
                 _ => None,
             }
         });
-        if let (Some(seat), EventKind::Reviewed { review, .. }) = (seat, &event.what) {
+        if let (Some(reviewer), EventKind::Reviewed { review, .. }) = (reviewer, &event.what) {
             if review.claim == ReviewClaim::ChangesRequested {
                 self.refusers.insert(event.by.agent.clone());
             }
             // Without a verdict it was no review, unless its findings count.
-            let taken = after.seats.iter().any(|known| {
+            let taken = after.panel.iter().any(|known| {
                 let answer = known.answer.as_ref();
-                known.name == seat && answer.is_some_and(|one| one.reviewer == event.by.agent)
+                known.name == reviewer && answer.is_some_and(|one| one.reviewer == event.by.agent)
             });
             if review.claim != ReviewClaim::Unknown || taken {
-                let key = (tree(before), seat, event.by.agent.clone());
+                let key = (tree(before), reviewer, event.by.agent.clone());
                 self.claims.insert(key, review.claim);
             }
         }
@@ -238,17 +241,21 @@ impl Watch {
         else {
             return;
         };
-        let seats: Vec<_> = after.seats.iter().filter(|seat| !seat.linter).collect();
-        let last_in = |seat: &Seat, who: &str| {
-            let key = (tree(after), seat.name.clone(), who.to_owned());
+        let reviewers: Vec<_> = after
+            .panel
+            .iter()
+            .filter(|reviewer| !reviewer.linter)
+            .collect();
+        let last_in = |reviewer: &PanelReviewer, who: &str| {
+            let key = (tree(after), reviewer.name.clone(), who.to_owned());
             self.claims.get(&key).copied()
         };
         let said = |name: &String| {
-            let own = seats.iter().filter(|seat| {
-                let answer = seat.answer.as_ref();
+            let own = reviewers.iter().filter(|reviewer| {
+                let answer = reviewer.answer.as_ref();
                 answer.is_some_and(|answer| answer.reviewer == *name)
             });
-            own.filter_map(|seat| last_in(seat, name))
+            own.filter_map(|reviewer| last_in(reviewer, name))
                 .collect::<Vec<_>>()
         };
         for name in names {
@@ -265,16 +272,16 @@ impl Watch {
         if policy.minor_only != MinorOnly::Ask || policy.votes != Votes::All {
             return;
         }
-        for seat in seats.iter().filter(|_| policy.gates.reviewer_approves) {
-            let answer = seat.answer.as_ref();
-            let last = answer.and_then(|answer| last_in(seat, &answer.reviewer));
-            let reported = seat.answer.iter().flat_map(|answer| &answer.reported);
+        for reviewer in reviewers.iter().filter(|_| policy.gates.reviewer_approves) {
+            let answer = reviewer.answer.as_ref();
+            let last = answer.and_then(|answer| last_in(reviewer, &answer.reviewer));
+            let reported = reviewer.answer.iter().flat_map(|answer| &answer.reported);
             let mut named = reported.filter_map(|id| after.ledger.get(id));
             let stands = named.any(|entry| entry.status.is_open());
             assert!(
                 last == Some(ReviewClaim::Approved) || !stands,
                 "{} was overruled while it stood by a finding",
-                seat.name
+                reviewer.name
             );
         }
     }
@@ -409,8 +416,8 @@ fn notes_are_neither_must_fix_nor_approved_over(before: &Ticket, after: &Ticket,
     if !round.verdict.approved || !everybody {
         return;
     }
-    let answers = round.seats.iter().filter(|seat| !seat.linter);
-    let answers = answers.filter_map(|seat| seat.answer.as_ref());
+    let answers = round.panel.iter().filter(|reviewer| !reviewer.linter);
+    let answers = answers.filter_map(|reviewer| reviewer.answer.as_ref());
     for answer in answers.filter(|answer| answer.claim == ReviewClaim::ChangesRequested) {
         let mut named = answer.reported.iter();
         let over = named.find(|id| round.verdict.notes.contains(id));

@@ -254,7 +254,7 @@ impl Desk {
                         &rejects(&["Names are not escaped"]).findings,
                     )
                 }),
-                isolation: "read-only mount".to_owned(),
+                sandbox: "read-only mount".to_owned(),
                 usage,
             },
             Kind::Verify => {
@@ -329,13 +329,13 @@ fn deed(effect: &Effect) -> Deed {
                 Task::Verify { .. } => Kind::Verify,
                 Task::Merge { .. } => Kind::Merge,
                 Task::Tell {
-                    news: DependencyUpdate::Met,
+                    update: DependencyUpdate::Met,
                 } => Kind::TellMet,
                 Task::Tell {
-                    news: DependencyUpdate::Failed { .. },
+                    update: DependencyUpdate::Failed { .. },
                 } => Kind::TellFailed,
                 Task::Tell {
-                    news: DependencyUpdate::Repaired,
+                    update: DependencyUpdate::Repaired,
                 } => Kind::TellRepaired,
             };
             Deed::Add(small(job.serial), kind)

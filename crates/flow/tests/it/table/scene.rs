@@ -14,7 +14,7 @@ use crate::story::{
     rejects, review, settled, submission, worker,
 };
 
-pub const EVENTS: [&str; 25] = [
+pub const EVENTS: [&str; 26] = [
     "created",
     "dependency_met",
     "dependency_failed",
@@ -37,6 +37,7 @@ pub const EVENTS: [&str; 25] = [
     "budget_reached",
     "budget_raised",
     "waived",
+    "findings_added",
     "settled",
     "resubmitted",
     "cancelled",
@@ -239,6 +240,7 @@ pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, EventKind)> {
         | "cancelled" => human(),
         "help_requested" => return help(story),
         "agent_out" => return out(story),
+        "findings_added" => return comments(story),
         _ => house(),
     };
     plain_events(name)
@@ -258,6 +260,22 @@ fn help(story: &Story) -> Vec<(Story, Actor, EventKind)> {
         builder()
     };
     vec![(at_work, by, EventKind::HelpRequested { why, lease: None })]
+}
+
+/// A person's findings of both weights on the current commit, and one on another commit.
+fn comments(story: &Story) -> Vec<(Story, Actor, EventKind)> {
+    let submission = story.ticket.submission.as_ref();
+    let current = submission.map_or("c1", |submission| &submission.commit);
+    [(current, true), (current, false), ("another", true)]
+        .map(|(commit, must_fix)| {
+            let what = EventKind::FindingsAdded {
+                commit: commit.to_owned(),
+                findings: vec![finding("A person's finding", Severity::Medium)],
+                must_fix,
+            };
+            (story.clone(), human(), what)
+        })
+        .to_vec()
 }
 
 /// Stories with a fallback agent and without one.
@@ -574,6 +592,7 @@ pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
         | EventKind::BudgetReached { .. }
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
+        | EventKind::FindingsAdded { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => None,

@@ -4,21 +4,31 @@ use schemars::schema_for;
 
 use super::{Route, RouteAccess};
 use app::operations::questions::decisions::{
-    CancelTicket, ListEscalations, RaiseBudget, ResolveEscalation, ShowEscalation, WaiveFinding,
+    AddFindings, CancelTicket, ImportFindings, ListEscalations, RaiseBudget, ResolveEscalation,
+    ShowEscalation, WaiveFinding,
 };
 use app::operations::questions::tickets::{
     AddTicket, AddTickets, ExportTickets, ForecastTicket, ImportFile, ListArtefacts, ListTickets,
     ShowDiff, ShowTicket,
 };
 
-const PAGED: &[(&str, &str)] = &[
-    ("after", "the `next` value of the previous page"),
-    ("limit", "maximum number of entries, up to 1000"),
-];
 const LISTED: &[(&str, &str)] = &[
     ("stage", "only tickets in these stages, separated by commas"),
     ("after", "the `next` value of the previous page"),
     ("limit", "maximum number of entries, up to 1000"),
+    (
+        "repository",
+        "only tickets of this repository (git directory)",
+    ),
+    ("prefix", "only tickets whose ids begin with this text"),
+];
+const ESCALATED: &[(&str, &str)] = &[
+    ("after", "the `next` value of the previous page"),
+    ("limit", "maximum number of entries, up to 1000"),
+    (
+        "repository",
+        "only tickets of this repository (git directory)",
+    ),
 ];
 const EXPORTED: &[(&str, &str)] = &[
     ("tickets", "ticket ids, separated by commas"),
@@ -63,6 +73,16 @@ pub const ROUTES: &[Route] = &[
         "Waives an open finding in the caller's name.",
     )
     .takes(|| schema_for!(WaiveFinding)),
+    Route::for_question::<AddFindings>(
+        RouteAccess::People,
+        "Adds the caller's findings on the ticket's current commit.",
+    )
+    .takes(|| schema_for!(AddFindings)),
+    Route::for_question::<ImportFindings>(
+        RouteAccess::People,
+        "Adds the findings of a tool's report, such as SARIF or rdjson, in the caller's name.",
+    )
+    .takes(|| schema_for!(ImportFindings)),
     Route::for_question::<RaiseBudget>(RouteAccess::People, "Sets the budget of a ticket.")
         .takes(|| schema_for!(RaiseBudget)),
     Route::for_question::<ExportTickets>(
@@ -74,7 +94,7 @@ pub const ROUTES: &[Route] = &[
         RouteAccess::People,
         "Lists the tickets that wait for a person.",
     )
-    .query(PAGED),
+    .query(ESCALATED),
     Route::for_question::<ShowEscalation>(
         RouteAccess::People,
         "Shows why a ticket waits for a person, and the possible decisions.",

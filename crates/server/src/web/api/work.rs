@@ -32,9 +32,16 @@ const LOG: &[(&str, &str)] = &[
     ),
 ];
 
+const REPOSITORY: &[(&str, &str)] = &[(
+    "repository",
+    "only tickets of this repository (git directory)",
+)];
+
 pub const ROUTES: &[Route] = &[
-    Route::for_question::<ShowStatus>(RouteAccess::People, "Counts tickets by stage."),
-    Route::for_question::<ShowCosts>(RouteAccess::People, "Shows the cost of the newest tickets."),
+    Route::for_question::<ShowStatus>(RouteAccess::People, "Counts tickets by stage.")
+        .query(REPOSITORY),
+    Route::for_question::<ShowCosts>(RouteAccess::People, "Shows the cost of all tickets.")
+        .query(REPOSITORY),
     Route::for_question::<ListJobs>(RouteAccess::People, "Lists jobs, newest first.").query(JOBS),
     Route::for_question::<ReadLog>(RouteAccess::People, "Reads the log, in sentences.").query(LOG),
     Route::for_question::<ListEpics>(RouteAccess::People, "Lists epics."),

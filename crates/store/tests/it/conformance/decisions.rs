@@ -389,7 +389,7 @@ fn round() -> serde_json::Value {
             "approved": false, "gates": [], "claims": {}, "disagreement": null,
             "open_must_fix": 1, "follow_ups": [], "overall_score": 60,
         },
-        "seats": [], "checks": [],
+        "panel": [], "checks": [],
         "usage": { "usd_micros": 1, "tokens": 2, "wall_ms": 3 },
     })
 }

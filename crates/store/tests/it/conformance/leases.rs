@@ -155,7 +155,7 @@ pub async fn a_lapsed_tell_goes_to_the_next_worker(house: House) {
     let tell = Effect::Enqueue(NewJob {
         serial: 1,
         task: Task::Tell {
-            news: DependencyUpdate::Met,
+            update: DependencyUpdate::Met,
         },
         priority: 50,
         not_before: Time(0),

@@ -188,6 +188,7 @@ pub async fn what_was_spent_is_added_up_from_a_time_on(house: House) {
         usd_micros: n,
         tokens: 10 * n,
         wall_ms: 100 * n,
+        ..Usage::default()
     };
     for (name, at, n) in [("T-1", 1000, 1), ("T-2", 2000, 2), ("T-3", 3000, 4)] {
         let ticket = with_build(&*store, name).await;
@@ -217,6 +218,7 @@ pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: House) {
         usd_micros: 3,
         tokens: 0,
         wall_ms: 0,
+        ..Usage::default()
     };
     let ran = note("task_ran", None, 2000);
     for key in ["task/1/1", "task/1/2", "task/1/1"] {

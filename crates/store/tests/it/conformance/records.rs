@@ -7,8 +7,8 @@ use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
 use store::{
-    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, FreeJob, NewMessage, Parcel,
-    RuleUpdate, StatementKind, Store, Token,
+    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, FreeJob, NewMessage, RuleUpdate,
+    StatementKind, Store, StoredBundle, Token,
 };
 
 use crate::support::{House, blank, creation, id};
@@ -253,34 +253,34 @@ pub async fn the_store_says_what_it_is(house: House) {
     assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
 }
 
-pub async fn a_parcel_is_wanted_put_and_taken(house: House) {
+pub async fn a_bundle_is_wanted_put_and_taken(house: House) {
     let store = house.store;
-    store.want_parcel("base:main:/srv/repos/app").await.unwrap();
-    store.want_parcel("base:main:/srv/repos/app").await.unwrap();
-    let wanted = store.wanted_parcels(10).await.unwrap();
+    store.want_bundle("base:main:/srv/repos/app").await.unwrap();
+    store.want_bundle("base:main:/srv/repos/app").await.unwrap();
+    let wanted = store.wanted_bundles(10).await.unwrap();
     assert_eq!(wanted, ["base:main:/srv/repos/app"]);
-    let asked = store.parcel(&wanted[0]).await.unwrap().unwrap();
+    let asked = store.bundle(&wanted[0]).await.unwrap().unwrap();
     assert_eq!(asked.bytes, None);
-    let parcel = Parcel {
+    let bundle = StoredBundle {
         key: wanted[0].clone(),
         tip: "abc".to_owned(),
         why: None,
         bytes: Some(vec![0, 1, 255]),
     };
-    store.put_parcel(parcel.clone()).await.unwrap();
-    assert!(store.wanted_parcels(10).await.unwrap().is_empty());
+    store.put_bundle(bundle.clone()).await.unwrap();
+    assert!(store.wanted_bundles(10).await.unwrap().is_empty());
     assert_eq!(
-        store.parcel(&parcel.key).await.unwrap(),
-        Some(parcel.clone())
+        store.bundle(&bundle.key).await.unwrap(),
+        Some(bundle.clone())
     );
-    store.want_parcel(&parcel.key).await.unwrap();
-    assert_eq!(store.wanted_parcels(10).await.unwrap().len(), 1);
-    let still = store.parcel(&parcel.key).await.unwrap().unwrap();
+    store.want_bundle(&bundle.key).await.unwrap();
+    assert_eq!(store.wanted_bundles(10).await.unwrap().len(), 1);
+    let still = store.bundle(&bundle.key).await.unwrap().unwrap();
     assert_eq!(
-        still.bytes, parcel.bytes,
+        still.bytes, bundle.bytes,
         "the old one serves until the new one is there"
     );
-    assert_eq!(store.parcel("other").await.unwrap(), None);
+    assert_eq!(store.bundle("other").await.unwrap(), None);
 }
 
 pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: House) {

@@ -1,7 +1,6 @@
 //! Draws the open ticket.
 
 use flow::narrate::Mood;
-use flow::usage::format_dollars;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -53,11 +52,10 @@ fn head(opened: &OpenTicket) -> Line<'static> {
         stage_style(ticket.stage),
     ));
     spans.push(Span::raw(format!("  round {}", ticket.round)));
-    if ticket.spent.ticket.usd_micros > 0 {
-        spans.push(Span::raw(format!(
-            "  {}",
-            format_dollars(ticket.spent.ticket.usd_micros)
-        )));
+    let spent = ticket.spent.ticket;
+    if spent.usd_micros > 0 || spent.unpriced_runs > 0 {
+        let cost = spent.describe_cost(&ticket.unpriced);
+        spans.push(Span::raw(format!("  {cost}")));
     }
     let title = findings::one_line(&ticket.spec.title);
     spans.push(Span::styled(format!("  {title}"), dim()));

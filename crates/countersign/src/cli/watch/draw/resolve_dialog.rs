@@ -18,7 +18,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, theme: &Theme) {
     let Some(opened) = &view.opened else {
         return;
     };
-    let Some(dialog) = &opened.settling else {
+    let Some(dialog) = &opened.resolve_dialog else {
         return;
     };
     let text = match &dialog.form {

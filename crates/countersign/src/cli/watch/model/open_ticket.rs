@@ -24,7 +24,7 @@ pub struct OpenTicket {
     pub round: Option<u32>,
     pub diff: Option<Box<RoundDiff>>,
     pub log: Vec<LogLine>,
-    pub settling: Option<ResolveDialog>,
+    pub resolve_dialog: Option<ResolveDialog>,
 }
 
 /// Cached layout of the tab, because a diff may be long.
@@ -91,7 +91,7 @@ impl OpenTicket {
             round: None,
             diff: None,
             log: Vec::new(),
-            settling: None,
+            resolve_dialog: None,
         }
     }
 
@@ -105,7 +105,7 @@ impl OpenTicket {
         let changed = self.stored.as_deref().and_then(commit) != commit(&stored);
         self.stored = Some(Box::new(stored));
         if waiting.is_none() {
-            self.settling = None;
+            self.resolve_dialog = None;
         }
         self.waiting = waiting;
         if changed && self.round.is_none() {
@@ -138,11 +138,11 @@ impl OpenTicket {
     }
 
     pub fn handle_key(&mut self, key: KeyEvent, body: usize, person: &str) -> TicketKeyOutcome {
-        if let Some(dialog) = &mut self.settling {
+        if let Some(dialog) = &mut self.resolve_dialog {
             return match dialog.handle_key(key) {
                 DialogOutcome::Continue => TicketKeyOutcome::Continue(Vec::new()),
                 DialogOutcome::Cancelled => {
-                    self.settling = None;
+                    self.resolve_dialog = None;
                     TicketKeyOutcome::Continue(Vec::new())
                 }
                 DialogOutcome::Decided(decision) => {
@@ -191,7 +191,7 @@ impl OpenTicket {
     fn open_dialog(&mut self, person: &str) -> TicketKeyOutcome {
         match &self.waiting {
             Some(waiting) => {
-                self.settling = Some(ResolveDialog::new(waiting.choices.clone(), person));
+                self.resolve_dialog = Some(ResolveDialog::new(waiting.choices.clone(), person));
                 TicketKeyOutcome::Continue(Vec::new())
             }
             None => TicketKeyOutcome::Refuse(format!("{} needs no decision", self.id)),

@@ -554,8 +554,8 @@ fn what_needs_a_reason_is_not_decided_without_one() {
     for keys in ["s1\n\n\n", "s6\n\n"] {
         let mut view = opened();
         assert!(press(&mut view, keys).is_empty());
-        let settling = view.opened.unwrap().settling.unwrap();
-        assert_eq!(settling.form.unwrap().missing, Some("why"));
+        let resolve_dialog = view.opened.unwrap().resolve_dialog.unwrap();
+        assert_eq!(resolve_dialog.form.unwrap().missing, Some("why"));
     }
 }
 
@@ -576,7 +576,7 @@ fn a_refused_decision_can_be_made_otherwise() {
 fn nothing_is_settled_by_leaving() {
     let mut view = opened();
     assert!(press(&mut view, "s1reason\u{1b}\u{1b}").is_empty());
-    assert!(view.opened.as_ref().unwrap().settling.is_none());
+    assert!(view.opened.as_ref().unwrap().resolve_dialog.is_none());
     press(&mut view, "\u{1b}");
     assert!(view.opened.is_none());
     assert_eq!(press(&mut view, "q"), [ViewRequest::Quit]);
@@ -591,7 +591,7 @@ fn a_ticket_that_waits_for_nobody_says_so() {
     press(&mut view, "s");
     view.handle(ViewEvent::Ticket(Box::new(stored), None));
     assert!(
-        view.opened.as_ref().unwrap().settling.is_none(),
+        view.opened.as_ref().unwrap().resolve_dialog.is_none(),
         "settled by somebody else"
     );
     press(&mut view, "s");

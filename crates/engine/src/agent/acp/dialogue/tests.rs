@@ -9,8 +9,8 @@ fn conversation(edits: bool, runs: bool) -> AcpConversation {
     )
 }
 
-fn said(heeded: &DialogueReply) -> Value {
-    serde_json::from_slice(&heeded.reaction.say).unwrap()
+fn said(reply: &DialogueReply) -> Value {
+    serde_json::from_slice(&reply.reaction.say).unwrap()
 }
 
 fn permission(kind: &str) -> String {
@@ -58,9 +58,9 @@ fn our_server_is_named_to_those_who_take_one_over_http() {
         talk.first_input();
         let introduced =
             json!({"jsonrpc": "2.0", "id": 1, "result": {"agentCapabilities": capabilities}});
-        let heeded = talk.on_line(&introduced.to_string());
-        assert_eq!(said(&heeded)["params"]["mcpServers"], servers);
-        let told = heeded.events.unwrap();
+        let reply = talk.on_line(&introduced.to_string());
+        assert_eq!(said(&reply)["params"]["mcpServers"], servers);
+        let told = reply.events.unwrap();
         assert_eq!(told.is_empty(), servers != json!([]), "{told:?}");
     }
 }
@@ -76,13 +76,13 @@ fn a_judge_is_not_let_write_and_runs_only_where_it_is_held() {
         (false, false, "read", "y"),
     ] {
         let mut talk = conversation(edits, runs);
-        let heeded = talk.on_line(&permission(kind));
+        let reply = talk.on_line(&permission(kind));
         assert_eq!(
-            said(&heeded)["result"]["outcome"]["optionId"],
+            said(&reply)["result"]["outcome"]["optionId"],
             option,
             "{kind}"
         );
-        let denied = heeded.events.unwrap();
+        let denied = reply.events.unwrap();
         assert_eq!(denied.is_empty(), option == "y");
     }
 }
@@ -92,12 +92,12 @@ fn an_agent_that_wants_a_login_ends_the_conversation() {
     let mut talk = conversation(true, true);
     talk.first_input();
     talk.on_line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    let heeded = talk.on_line(
+    let reply = talk.on_line(
         r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Authentication required"}}"#,
     );
-    assert!(heeded.reaction.over);
+    assert!(reply.reaction.over);
     assert!(matches!(
-        heeded.events.unwrap()[0],
+        reply.events.unwrap()[0],
         AgentEvent::ActionRequired { .. }
     ));
 }
@@ -105,8 +105,8 @@ fn an_agent_that_wants_a_login_ends_the_conversation() {
 #[test]
 fn what_it_asks_of_us_beside_permission_is_not_offered() {
     let mut talk = conversation(true, true);
-    let heeded =
+    let reply =
         talk.on_line(r#"{"jsonrpc":"2.0","id":"x","method":"fs/write_text_file","params":{}}"#);
-    assert_eq!(said(&heeded)["error"]["code"], METHOD_NOT_FOUND);
+    assert_eq!(said(&reply)["error"]["code"], METHOD_NOT_FOUND);
     assert_eq!(talk.on_line("a banner").events, None);
 }

@@ -1,7 +1,7 @@
 //! Fallback agents take over, and no agent gets to judge its own work through one.
 
 use flow::event::{Failure, Lease};
-use flow::policy::{Fallback, SeatSpec};
+use flow::policy::{Fallback, ReviewerConfig};
 use flow::ticket::Reason;
 use flow::{Actor, Effect, EventKind, Policy, Refused, Role, Stage, Time, Usage, fallback_agent};
 
@@ -42,7 +42,7 @@ fn written(name: &str, role: Role) -> Actor {
 fn goes_to(story: &Story, queue: &str, agent: &str) {
     let job = story.job(queue);
     assert_eq!(job.agent.as_deref(), Some(agent));
-    assert!(job.stand_in);
+    assert!(job.fallback);
     let ordered = story.effects.iter().any(
         |effect| matches!(effect, Effect::Enqueue(new) if new.agent.as_deref() == Some(agent)),
     );
@@ -169,14 +169,14 @@ fn a_person_may_choose_one_program_for_both() {
 }
 
 #[test]
-fn a_seat_whose_reviewer_built_it_goes_to_the_seats_own_stand_in() {
-    let seat = SeatSpec {
+fn a_reviewer_whose_reviewer_built_it_goes_to_the_reviewers_own_fallback() {
+    let reviewer = ReviewerConfig {
         agent: Some("elm".to_owned()),
         fallback: Some("fir".to_owned()),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     };
     let policy = Policy {
-        reviewers: vec![seat],
+        reviewers: vec![reviewer],
         ..falls_back(Some("elm"), Some("ash"))
     };
     let mut story = Story::at(Stage::Building, &policy);
@@ -225,15 +225,15 @@ fn no_money_means_no_stand_in() {
 }
 
 #[test]
-fn agents_take_the_free_seats_in_turn_and_the_rest_get_seats_of_their_own() {
-    let lens = |name: &str, agent: Option<&str>| SeatSpec {
+fn agents_take_the_free_reviewers_in_turn_and_the_rest_get_reviewers_of_their_own() {
+    let lens = |name: &str, agent: Option<&str>| ReviewerConfig {
         name: name.to_owned(),
         agent: agent.map(str::to_owned),
-        ..SeatSpec::default()
+        ..ReviewerConfig::default()
     };
-    let seated = |seats: Vec<SeatSpec>, agents: &[&str]| -> Vec<Option<String>> {
+    let panel_names = |reviewers: Vec<ReviewerConfig>, agents: &[&str]| -> Vec<Option<String>> {
         let mut policy = Policy {
-            reviewers: seats,
+            reviewers,
             ..Policy::default()
         };
         let agents: Vec<String> = agents.iter().map(|&name| name.to_owned()).collect();
@@ -242,16 +242,19 @@ fn agents_take_the_free_seats_in_turn_and_the_rest_get_seats_of_their_own() {
         policy
             .reviewers
             .into_iter()
-            .map(|seat| seat.agent)
+            .map(|reviewer| reviewer.agent)
             .collect()
     };
     let some = |name: &str| Some(name.to_owned());
     let one = || vec![lens("a", None)];
-    assert_eq!(seated(one(), &["oak"]), [None], "the usual one");
-    assert_eq!(seated(one(), &["oak", "elm"]), [some("oak"), some("elm")]);
+    assert_eq!(panel_names(one(), &["oak"]), [None], "the usual one");
+    assert_eq!(
+        panel_names(one(), &["oak", "elm"]),
+        [some("oak"), some("elm")]
+    );
     let three = vec![lens("a", None), lens("b", Some("fir")), lens("c", None)];
     let in_turn = [some("oak"), some("fir"), some("elm")];
-    assert_eq!(seated(three, &["oak", "elm"]), in_turn);
+    assert_eq!(panel_names(three, &["oak", "elm"]), in_turn);
 }
 
 #[test]

@@ -412,7 +412,7 @@ pub const RULES: &[Rule] = &[
         fine: &[
             (
                 "crates/engine/src/clock.rs",
-                "fn now() { jiff::Timestamp::now(); }",
+                "fn now() { std::time::SystemTime::now(); }",
             ),
             (
                 "crates/engine/src/planted.rs",
@@ -622,7 +622,10 @@ pub const RULES: &[Rule] = &[
     Rule {
         fact: "each crate depends on what its sentence allows",
         instead: "move the code to the crate that may have it",
-        checks: &[Check::Whole(manifests::directions)],
+        checks: &[
+            Check::Whole(manifests::directions),
+            Check::Whole(manifests::pure_features),
+        ],
         planted: &[
             (
                 "crates/findings/Cargo.toml",
@@ -638,7 +641,12 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/flow/Cargo.toml",
-                "[dependencies]\njiff.workspace = true\n",
+                "[dependencies]\nchrono.workspace = true\n",
+            ),
+            ("Cargo.toml", "[workspace.dependencies]\njiff = \"0.2\"\n"),
+            (
+                "Cargo.toml",
+                "[workspace.dependencies]\njiff = { version = \"0.2\", default-features = false, features = [\"std\"] }\n",
             ),
             (
                 "crates/findings/Cargo.toml",

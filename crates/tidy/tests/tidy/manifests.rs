@@ -20,7 +20,8 @@ const OURS: [&str; 7] = [
 /// Our crates that a crate may stand on.
 fn may_stand_on(krate: &str) -> Option<&'static [&'static str]> {
     match krate {
-        "findings" => Some(&[]),
+        // `tidy` has tests only, and must build without any of the others.
+        "findings" | "tidy" => Some(&[]),
         "flow" => Some(&["findings"]),
         "store" => Some(&["findings", "flow"]),
         "engine" => Some(&["findings", "flow", "store"]),
@@ -34,7 +35,8 @@ fn may_stand_on(krate: &str) -> Option<&'static [&'static str]> {
 /// The crates that decide or understand and cannot act, so a library of theirs must be unable to
 /// act as well: no runtime, no files, no clock, no randomness.
 const PURE: [&str; 2] = ["findings", "flow"];
-const PURE_LIBRARIES: [&str; 7] = [
+const PURE_LIBRARIES: [&str; 8] = [
+    "jiff",
     "regex",
     "schemars",
     "serde",
@@ -43,6 +45,9 @@ const PURE_LIBRARIES: [&str; 7] = [
     "similar",
     "thiserror",
 ];
+
+/// Libraries that are pure only without their standard features, with the features they may have.
+const PURE_WITHOUT_STD: [(&str, &[&str]); 1] = [("jiff", &["alloc"])];
 
 /// Libraries that belong to one crate.
 const OWNED: [(&str, &str); 10] = [
@@ -129,6 +134,34 @@ pub fn directions(tree: &Tree) -> Vec<Breach> {
             if wrong_way || acts || anothers {
                 breaches.push(Breach::new(path, 1, format!("{krate} depends on {name}")));
             }
+        }
+    }
+    breaches
+}
+
+/// A calendar with its `std` feature reads the clock and the time zones of the machine.
+pub fn pure_features(tree: &Tree) -> Vec<Breach> {
+    let root = tree
+        .named("Cargo.toml")
+        .find(|(path, _)| *path == "Cargo.toml");
+    let Some((path, text)) = root else {
+        return Vec::new();
+    };
+    let manifest = table(text);
+    let named = manifest
+        .get("workspace")
+        .and_then(|workspace| workspace.get("dependencies"));
+    let mut breaches = Vec::new();
+    for (library, allowed) in PURE_WITHOUT_STD {
+        let Some(entry) = named.and_then(|named| named.get(library)) else {
+            continue;
+        };
+        let bare = entry.get("default-features") == Some(&Value::Boolean(false));
+        let features = entry.get("features").and_then(Value::as_array);
+        let mut features = features.into_iter().flatten().filter_map(Value::as_str);
+        if !bare || features.any(|feature| !allowed.contains(&feature)) {
+            let why = format!("{library} has features that can act");
+            breaches.push(Breach::new(path, 1, why));
         }
     }
     breaches

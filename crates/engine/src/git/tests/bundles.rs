@@ -6,7 +6,7 @@ use super::*;
 const NAME: &str = "refs/countersign/one/commits/x";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_bring_the_same_parcel_and_it_is_whole() {
+async fn several_bring_the_same_bundle_and_it_is_whole() {
     let ground = Ground::new().await;
     let (main, aside) = (ground.main().await, ground.dir.path().join("aside"));
     let packed = ground

@@ -13,7 +13,7 @@ use super::layers::{self, Layers};
 /// Directories that hold no text of ours: built things, and what others wrote for tests to read.
 const NOT_OURS: [&str; 5] = ["target", "node_modules", "fixtures", "corpus", "snapshots"];
 /// The rules and their planted breaches are full of breaches.
-const OF_TIDY: &str = "crates/countersign/tests/it/tidy";
+const OF_TIDY: &str = "crates/tidy/tests/tidy";
 
 /// Cheap to copy, so that every planted breach gets a tree of its own.
 #[derive(Clone)]

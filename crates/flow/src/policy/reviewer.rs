@@ -9,7 +9,7 @@ use crate::ticket::{Submission, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct SeatSpec {
+pub struct ReviewerConfig {
     /// The reviewer's name.
     pub name: String,
     /// The subject that this reviewer looks at above all.
@@ -71,7 +71,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-impl Default for SeatSpec {
+impl Default for ReviewerConfig {
     fn default() -> Self {
         Self {
             name: "reviewer".to_owned(),
@@ -91,31 +91,31 @@ impl Default for SeatSpec {
 }
 
 impl Policy {
-    /// Puts agents into the seats that name none: the same one everywhere if it is one, else in
-    /// turn. Where there are more agents than seats, each of the rest has a seat of its own.
+    /// Puts agents into the reviewers that name none: the same one everywhere if it is one, else in
+    /// turn. Where there are more agents than reviewers, each of the rest has a reviewer of its own.
     pub fn assign_agents(&mut self, agents: &[String]) {
         if agents.len() < 2 {
             return;
         }
         let mut next = agents.iter().cycle();
-        let mut seated = 0;
-        for seat in &mut self.reviewers {
-            if seat.agent.is_none() && !seat.is_linter() && !seat.second_reviewer {
-                seat.agent = next.next().cloned();
-                seated += 1;
+        let mut panel_names = 0;
+        for reviewer in &mut self.reviewers {
+            if reviewer.agent.is_none() && !reviewer.is_linter() && !reviewer.second_reviewer {
+                reviewer.agent = next.next().cloned();
+                panel_names += 1;
             }
         }
-        for (at, agent) in agents.iter().enumerate().skip(seated) {
-            self.reviewers.push(SeatSpec {
+        for (at, agent) in agents.iter().enumerate().skip(panel_names) {
+            self.reviewers.push(ReviewerConfig {
                 name: format!("reviewer-{}", at + 1),
                 agent: Some(agent.clone()),
-                ..SeatSpec::default()
+                ..ReviewerConfig::default()
             });
         }
     }
 }
 
-impl SeatSpec {
+impl ReviewerConfig {
     /// Whether this reviewer has a say on the ticket's commit in the round at work.
     pub fn applies_to(&self, ticket: &Ticket, round: u32) -> bool {
         let kind = ticket.spec.kind.as_deref().unwrap_or_default();
@@ -142,7 +142,7 @@ impl SeatSpec {
         files.any(|file| patterns.matches(file))
     }
 
-    /// An agent's seat that is there for every change of every ticket in every round, and sees
+    /// An agent's reviewer that is there for every change of every ticket in every round, and sees
     /// the whole of it.
     pub fn is_unconditional(&self) -> bool {
         self.paths.is_empty()
@@ -154,7 +154,7 @@ impl SeatSpec {
             && self.command.is_none()
     }
 
-    /// Two seats of which one follows the other without a gap are as good as one that stays.
+    /// Two reviewers, one after the other without a gap, are as good as one that stays.
     pub fn is_unconditional_but_for_rounds(&self) -> bool {
         self.command.is_none()
             && !self.second_reviewer

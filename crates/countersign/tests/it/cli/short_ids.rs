@@ -1,0 +1,79 @@
+//! Short names of tickets, the repository that lists are about, and the command without a verb.
+
+use crate::support::World;
+
+#[test]
+fn the_beginning_of_an_id_or_last_names_a_ticket() {
+    let world = World::new();
+    world
+        .call(&["ticket", "new", "Greet the user politely", "--no-edit"])
+        .ends_with(0);
+    let list = world.call(&["ticket", "list"]).ends_with(0).out;
+    let id = list.split_whitespace().next().unwrap().to_owned();
+    let short: String = id.chars().take(id.len() - 2).collect();
+    for name in [short.as_str(), "@last", id.as_str()] {
+        world.call(&["ticket", "show", name]).ends_with(0).says(&id);
+    }
+    world
+        .call(&[
+            "ticket",
+            "new",
+            "Greet the user politely again",
+            "--no-edit",
+        ])
+        .ends_with(0);
+    let common: String = id.chars().take(8).collect();
+    let ran = world.call(&["ticket", "show", &common]).ends_with(2);
+    assert!(
+        ran.err.contains("is the beginning of 2 ticket ids"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains(&id), "{}", ran.err);
+    world
+        .call(&["ticket", "show", "nothing-like-it"])
+        .ends_with(2);
+}
+
+#[test]
+fn the_command_alone_says_what_to_do_next() {
+    World::empty()
+        .call(&[])
+        .ends_with(0)
+        .says("countersign demo");
+    let world = World::without_commits();
+    world.write("README.md", "# greetings\n");
+    world.commit("first");
+    world.call(&[]).ends_with(0).says("next: countersign init");
+    world.write(
+        "countersign.toml",
+        "builder = \"claude\"\nreviewer = \"codex\"\n",
+    );
+    world.commit("settings");
+    world.call(&[]).ends_with(0).says("next: countersign run");
+    world
+        .call(&["ticket", "new", "Greet the user", "--no-edit"])
+        .ends_with(0);
+    world.call(&[]).ends_with(0).says("Greet the user");
+}
+
+#[test]
+fn a_pull_request_is_refused_with_what_to_do_instead() {
+    let world = World::new();
+    let ran = world.call(&["run", "Greet", "--land", "pr"]).ends_with(2);
+    assert!(ran.err.contains("not available yet"), "{}", ran.err);
+    assert!(ran.err.contains("branch"), "{}", ran.err);
+    world.write(
+        "countersign.toml",
+        "[policy]\nland = \"pr\"\nmax_rounds = 9\n[landing]\nmessage = \"{titel}\"\n",
+    );
+    let ran = world.call(&["config", "check", "countersign.toml"]);
+    let said = format!("{}{}", ran.out, ran.err);
+    for part in [
+        "not available yet",
+        "max_rounds = 9",
+        "unknown placeholder {titel}",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Parts of sentences: a person's findings, the names on commits, the cost so far.
+
+use findings::Finding;
+
+use crate::forecast::{describe_remaining, remaining_caps};
+use crate::policy::Policy;
+use crate::ticket::{Submission, Ticket};
+use crate::usage::{Usage, format_dollars};
+
+/// Names a person's findings: the first with its place, and the number of the rest.
+pub(super) fn describe_added(findings: &[Finding], must_fix: bool) -> String {
+    let Some(first) = findings.first() else {
+        return "nothing".to_owned();
+    };
+    let place = match (&first.file, first.line) {
+        (Some(file), Some(line)) => format!(", {file}:{line}"),
+        (Some(file), None) => format!(", {file}"),
+        (None, _) => String::new(),
+    };
+    let weight = if must_fix { "must be fixed: " } else { "" };
+    let more = match findings.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{weight}{}{place}{more}", findings::one_line(&first.title))
+}
+
+/// Lists author names on commits other than the builder's. Anybody can write such a name, so they
+/// are shown apart.
+pub(super) fn describe_signers(submission: &Submission) -> String {
+    match submission.signed_as.as_slice() {
+        [] => String::new(),
+        names => format!(", with commits signed as {}", names.join(", ")),
+    }
+}
+
+/// Names the mean cost of the rounds so far and the rest of the budget, before the next build.
+pub(super) fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
+    let add = |sum: u64, cost: u64| sum.saturating_add(cost);
+    let rounds = ticket.rounds.iter().map(|round| round.usage.usd_micros);
+    let Some(mean) = rounds.fold(0, add).checked_div(ticket.rounds.len() as u64) else {
+        return String::new();
+    };
+    // The ticket does not know the day's sum over all tickets.
+    let mut left = remaining_caps(ticket, policy, Usage::default());
+    left.retain(|one| one.scope != "day");
+    let (cost, left) = (format_dollars(mean), describe_remaining(&left));
+    format!(" (about {cost} a round so far; {left})")
+}
