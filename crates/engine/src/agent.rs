@@ -215,20 +215,22 @@ pub trait Adapter: Send + Sync {
     fn login_hint(&self) -> String {
         String::new()
     }
-    /// Returns paths that it must read in addition to the system, the tools and its own
-    /// directories.
-    fn readable_paths(&self) -> Vec<PathBuf> {
-        Vec::new()
+    /// Returns what the sandbox has to open for it.
+    fn access(&self) -> AgentAccess {
+        AgentAccess::default()
     }
-    /// Returns the hosts that it needs to reach, or `None` if they are unknown.
-    fn hosts(&self) -> Option<Vec<Destination>> {
-        None
-    }
-    /// Returns files of the person's that it needs in its own home directory: source, and path
-    /// below the home directory.
-    fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
-        Vec::new()
-    }
+}
+
+/// Parts of the machine and of the network that an agent needs.
+#[derive(Clone, Debug, Default)]
+pub struct AgentAccess {
+    /// Paths that it reads in addition to the system, the tools and its own directories.
+    pub readable_paths: Vec<PathBuf>,
+    /// Hosts that it needs to reach, or `None` if they are unknown.
+    pub hosts: Option<Vec<Destination>>,
+    /// Files of the person's that it needs in its own home directory: source, and path below the
+    /// home directory.
+    pub credentials: Vec<(PathBuf, PathBuf)>,
 }
 
 /// A conversation with an agent as a pure state machine: a line in, lines out.
@@ -406,7 +408,7 @@ fn process_spec(
         limits: assignment.limits,
         disk_quota: assignment.disk_quota.clone(),
         sandbox: assignment.sandbox.clone().map(|mut confinement| {
-            for file in adapter.readable_paths() {
+            for file in adapter.access().readable_paths {
                 confinement.read.push(file.clone());
                 if file.is_file() {
                     confinement

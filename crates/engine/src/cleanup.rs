@@ -100,7 +100,11 @@ pub async fn remove_working_files(
         }
         Ok(())
     });
-    removing.await.unwrap_or(Ok(()))
+    // A panic of the thread goes on here: an unfinished removal must not count as done.
+    match removing.await {
+        Ok(removed) => removed,
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
 }
 
 /// Removes the transcripts of a ticket, with briefs, records and output of checks. Findings

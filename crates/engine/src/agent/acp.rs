@@ -2,12 +2,11 @@
 //! per line. It gives no guarantee about its writes, so only the sandbox makes it usable as a
 //! reviewer.
 
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::mcp::{self, SERVER};
-use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue, Invocation};
+use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue, Invocation};
 
 mod dialogue;
 mod update;
@@ -54,8 +53,8 @@ impl Adapter for AcpAgent {
         )))
     }
 
-    fn readable_paths(&self) -> Vec<PathBuf> {
-        self.0.readable_paths()
+    fn access(&self) -> AgentAccess {
+        self.0.access()
     }
 
     fn login_hint(&self) -> String {

@@ -11,7 +11,7 @@ use super::configured::hosts_in_environment;
 use super::declared::{
     ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
 };
-use super::{Adapter, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class};
+use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class};
 use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 
@@ -205,13 +205,19 @@ impl Adapter for CliAgent {
         self.cli.log_in.to_owned()
     }
 
-    fn readable_paths(&self) -> Vec<PathBuf> {
-        self.reads.clone()
+    fn access(&self) -> AgentAccess {
+        AgentAccess {
+            readable_paths: self.reads.clone(),
+            hosts: Some(self.needed_hosts()),
+            credentials: self.credentials.clone(),
+        }
     }
+}
 
+impl CliAgent {
     /// Returns the hosts of the CLI or of the person's configuration, plus those of base URLs that
     /// the person set.
-    fn hosts(&self) -> Option<Vec<Destination>> {
+    fn needed_hosts(&self) -> Vec<Destination> {
         let cli_hosts = || {
             let parsed = self.cli.hosts.iter().filter_map(|host| host.parse().ok());
             let regional = self.variable("GOOGLE_CLOUD_LOCATION");
@@ -228,11 +234,7 @@ impl Adapter for CliAgent {
         all.extend(words.flat_map(hosts::hosts_in_text));
         all.sort();
         all.dedup();
-        Some(all)
-    }
-
-    fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
-        self.credentials.clone()
+        all
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::event::ContractUsage;
 use super::quota::QuotaReset;
-use super::{Adapter, AgentAssignment, AgentEvent, Invocation};
+use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, Invocation};
 
 /// A program that implements the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +49,13 @@ impl Adapter for CommandAgent {
         parse_event(line).map(|event| vec![event])
     }
 
-    /// Returns absolute paths among the arguments: a script is as much part of the agent as its
-    /// interpreter.
-    fn readable_paths(&self) -> Vec<PathBuf> {
+    fn access(&self) -> AgentAccess {
+        // A script among the arguments is as much part of the agent as its interpreter.
         let words = self.args.iter().map(PathBuf::from);
-        words.filter(|path| path.is_absolute()).collect()
+        AgentAccess {
+            readable_paths: words.filter(|path| path.is_absolute()).collect(),
+            ..AgentAccess::default()
+        }
     }
 }
 

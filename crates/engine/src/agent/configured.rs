@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{Adapter, AgentAssignment, AgentEvent, Dialogue, Invocation};
+use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, Dialogue, Invocation};
 use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 
@@ -75,20 +75,14 @@ impl<A: Adapter> Adapter for ConfiguredAgent<A> {
         self.agent.login_hint()
     }
 
-    fn readable_paths(&self) -> Vec<PathBuf> {
-        self.agent.readable_paths()
-    }
-
-    fn hosts(&self) -> Option<Vec<Destination>> {
-        let mut all = self.hosts.clone().or_else(|| self.agent.hosts())?;
-        all.extend(hosts_in_environment(&self.env));
-        Some(all)
-    }
-
-    fn credentials(&self) -> Vec<(PathBuf, PathBuf)> {
-        let mut all = self.agent.credentials();
-        all.extend(self.credentials.clone());
-        all
+    fn access(&self) -> AgentAccess {
+        let mut access = self.agent.access();
+        access.hosts = self.hosts.clone().or(access.hosts);
+        if let Some(hosts) = &mut access.hosts {
+            hosts.extend(hosts_in_environment(&self.env));
+        }
+        access.credentials.extend(self.credentials.clone());
+        access
     }
 }
 

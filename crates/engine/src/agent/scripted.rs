@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Adapter, AgentAssignment, AgentEvent, Invocation, command};
-use crate::sandbox::Destination;
+use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, Invocation, command};
 
 mod play;
 mod script;
@@ -48,12 +47,12 @@ impl Adapter for ScriptedAgent {
         command::parse_event(line).map(|event| vec![event])
     }
 
-    /// Returns no hosts, because it needs no network.
-    fn hosts(&self) -> Option<Vec<Destination>> {
-        Some(Vec::new())
-    }
-
-    fn readable_paths(&self) -> Vec<PathBuf> {
-        vec![self.script.clone()]
+    fn access(&self) -> AgentAccess {
+        AgentAccess {
+            readable_paths: vec![self.script.clone()],
+            // It needs no network, which is not the same as unknown hosts.
+            hosts: Some(Vec::new()),
+            credentials: Vec::new(),
+        }
     }
 }

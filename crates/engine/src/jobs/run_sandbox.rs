@@ -42,7 +42,7 @@ pub async fn sandbox_for_agent(
         read_only: Vec::new(),
         overlays: Vec::new(),
         credentials: credential_mounts(adapter, &assignment.home, profile.level)?,
-        network: sandbox_network(network_policy(project, role), adapter.hosts()),
+        network: sandbox_network(network_policy(project, role), adapter.access().hosts),
         metadata: role == AgentRole::Build,
         proof: own.join("sandbox/proof.json"),
     };
@@ -89,7 +89,7 @@ pub fn unknown_hosts_note(
     adapter: &dyn Adapter,
 ) -> &'static str {
     let provider_only = *network_policy(project, role) == policy::Network::Provider;
-    if provider_only && adapter.hosts().is_none() {
+    if provider_only && adapter.access().hosts.is_none() {
         "; the hosts of this agent are unknown (set hosts in [agents.NAME]), so its network is not limited"
     } else {
         ""
@@ -213,7 +213,7 @@ fn credential_mounts(
     level: SandboxLevel,
 ) -> Result<Vec<CredentialMount>, JobError> {
     let mut credentials = Vec::new();
-    for (from, to) in adapter.credentials() {
+    for (from, to) in adapter.access().credentials {
         let to = home.join(to);
         if !from.is_file() {
             continue;
@@ -232,7 +232,7 @@ fn credential_mounts(
 /// Removes the copies of credentials from an agent's home, or the empty files that were mount
 /// targets.
 pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), JobError> {
-    for (_, to) in adapter.credentials() {
+    for (_, to) in adapter.access().credentials {
         if home.is_dir() {
             agent_home::clear_path(home, &home.join(to))?;
         }
@@ -243,7 +243,7 @@ pub fn remove_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), JobE
 /// Links the agent's credentials into its home if there is no sandbox, so that a renewed credential
 /// is also renewed for the user.
 pub fn link_credentials(adapter: &dyn Adapter, home: &Path) -> Result<(), JobError> {
-    for (from, to) in adapter.credentials() {
+    for (from, to) in adapter.access().credentials {
         let to = home.join(to);
         if from.is_file() {
             agent_home::clear_path(home, &to)?;

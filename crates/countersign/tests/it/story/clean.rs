@@ -1,4 +1,4 @@
-//! What finished work leaves on disk, and `countersign clean`.
+//! Files that finished work leaves on disk, and `countersign clean`.
 
 use std::fs;
 
