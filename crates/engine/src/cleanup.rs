@@ -100,11 +100,12 @@ pub async fn remove_working_files(
         }
         Ok(())
     });
-    // A panic of the thread goes on here: an unfinished removal must not count as done.
-    match removing.await {
-        Ok(removed) => removed,
-        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-    }
+    // An unfinished removal must not count as done.
+    let dir = files.dir();
+    removing.await.unwrap_or_else(|failed| {
+        let source = io::Error::other(failed);
+        Err(Error::File { path: dir, source })
+    })
 }
 
 /// Removes the transcripts of a ticket, with briefs, records and output of checks. Findings

@@ -146,7 +146,7 @@ impl Default for Policy {
     }
 }
 
-/// 002's six dimensions and how much each weighs.
+/// The six dimensions of a scored review, and how much each weighs.
 fn standard_dimensions() -> BTreeMap<String, Dimension> {
     [
         ("requirement_adherence", Weight::Critical),

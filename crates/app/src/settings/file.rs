@@ -108,7 +108,7 @@ pub struct Briefs {
     pub verifier: Option<String>,
 }
 
-/// 001's directory, for `serve`.
+/// The spool: a directory for task files, read by `serve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpoolSection {
