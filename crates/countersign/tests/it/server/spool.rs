@@ -1,4 +1,4 @@
-//! 001's directory, used as the scripts that were made for it do.
+//! The spool directory, used as the scripts that were made for such files do.
 
 use std::fs;
 use std::os::unix::fs::symlink;
