@@ -53,8 +53,11 @@ pub struct Train {
 pub enum TrainStep {
     /// Run the checks on the prefix of this length.
     Try(usize),
-    /// The first `cars` commits land. The culprit after them, if any, goes back to its builder.
-    Land { cars: usize, culprit: Option<usize> },
+    /// The first `entries` commits land. The culprit after them, if any, goes back to its builder.
+    Land {
+        entries: usize,
+        culprit: Option<usize>,
+    },
 }
 
 impl Train {
@@ -71,7 +74,7 @@ impl Train {
     pub fn next_step(&self) -> TrainStep {
         if self.green == self.length {
             return TrainStep::Land {
-                cars: self.length,
+                entries: self.length,
                 culprit: None,
             };
         }
@@ -83,7 +86,7 @@ impl Train {
         // them is the culprit. The commits after it are not blamed; they go into the next train.
         if self.red - self.green == 1 {
             return TrainStep::Land {
-                cars: self.green,
+                entries: self.green,
                 culprit: Some(self.green),
             };
         }
@@ -108,8 +111,8 @@ mod tests {
 
     /// Runs a whole queue through trains. Returns how many landed, which ones went back, and how
     /// often checks ran.
-    fn drive(cars: &[bool], most: usize) -> (usize, Vec<usize>, usize) {
-        let mut queue: Vec<usize> = (0..cars.len()).collect();
+    fn drive(entries: &[bool], most: usize) -> (usize, Vec<usize>, usize) {
+        let mut queue: Vec<usize> = (0..entries.len()).collect();
         let (mut landed, mut back, mut runs) = (0, Vec::new(), 0);
         while !queue.is_empty() {
             let batch: Vec<usize> = queue.iter().copied().take(most).collect();
@@ -118,9 +121,12 @@ mod tests {
                 match train.next_step() {
                     TrainStep::Try(n) => {
                         runs += 1;
-                        train.record_result(n, batch[..n].iter().all(|car| cars[*car]));
+                        train.record_result(n, batch[..n].iter().all(|entry| entries[*entry]));
                     }
-                    TrainStep::Land { cars: n, culprit } => {
+                    TrainStep::Land {
+                        entries: n,
+                        culprit,
+                    } => {
                         landed += n;
                         back.extend(culprit.map(|at| batch[at]));
                         queue.drain(..n + usize::from(culprit.is_some()));
@@ -135,15 +141,15 @@ mod tests {
     #[test]
     fn every_line_of_ten_lands_its_green_ones_and_sends_back_the_red_ones() {
         for mask in 0..1_u32 << 10 {
-            let cars: Vec<bool> = (0..10).map(|at| mask >> at & 1 == 0).collect();
-            let red: Vec<usize> = (0..10).filter(|at| !cars[*at]).collect();
+            let entries: Vec<bool> = (0..10).map(|at| mask >> at & 1 == 0).collect();
+            let red: Vec<usize> = (0..10).filter(|at| !entries[*at]).collect();
             for most in [1, 3, 8] {
-                let (landed, back, runs) = drive(&cars, most);
-                assert_eq!((landed, &back), (10 - red.len(), &red), "{cars:?}");
+                let (landed, back, runs) = drive(&entries, most);
+                assert_eq!((landed, &back), (10 - red.len(), &red), "{entries:?}");
                 let each = 1 + most.next_power_of_two().trailing_zeros() as usize;
                 assert!(
                     runs <= 10_usize.div_ceil(most) + red.len() * (each + 1),
-                    "{cars:?} {runs}"
+                    "{entries:?} {runs}"
                 );
             }
         }
@@ -161,8 +167,8 @@ mod tests {
         for n in 0..64 {
             match train.next_step() {
                 TrainStep::Try(prefix) => train.record_result(prefix, n % 2 == 1),
-                TrainStep::Land { cars, culprit } => {
-                    assert!(cars + usize::from(culprit.is_some()) <= 8);
+                TrainStep::Land { entries, culprit } => {
+                    assert!(entries + usize::from(culprit.is_some()) <= 8);
                     return;
                 }
             }

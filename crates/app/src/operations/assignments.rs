@@ -116,7 +116,7 @@ pub async fn current_assignment(
     match session::claim_next(&app.coordinator, &identity.agent_session()).await? {
         Some(claim) => {
             let described = build_assignment(app, &claim).await?;
-            claims::record_given(app, identity, &claim.attempt()).await?;
+            claims::record_claim(app, identity, &claim.attempt()).await?;
             Ok(Some(described))
         }
         None => Ok(None),

@@ -180,7 +180,7 @@ pub async fn list(app: &App) -> Result<Vec<EpicReport>, Failure> {
 }
 
 /// Records a person's signature under the epic. Refused unless all its tickets have landed.
-pub async fn sign(app: &App, id: &str, why: &str) -> Result<EpicReport, Failure> {
+pub async fn accept(app: &App, id: &str, why: &str) -> Result<EpicReport, Failure> {
     let epic = require_epic(app, id).await?;
     let before = load_report(app, id).await?;
     if before.status != EpicStatus::AtTheGate {

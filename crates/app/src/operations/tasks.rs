@@ -315,7 +315,7 @@ pub async fn current_task(app: &App, identity: &Identity) -> Result<Option<Value
         },
     };
     let attempt = Attempt::Task { job: job.0, fence };
-    claims::record_given(app, identity, &attempt).await?;
+    claims::record_claim(app, identity, &attempt).await?;
     let mut body = task_body(work);
     body["attempt"] = json!(attempt.to_string());
     Ok(Some(body))

@@ -24,7 +24,7 @@ use app::failure::{ExitKind, Failure};
 use app::operations::App;
 use app::operations::epics::{self, EpicReport};
 use app::operations::plans::RunPlan;
-use app::operations::questions::work::{ListEpics, ShowEpic, SignEpic};
+use app::operations::questions::work::{AcceptEpic, ListEpics, ShowEpic};
 use app::settings::epic_file::{self, EpicFile};
 use app::settings::read_bounded;
 
@@ -51,7 +51,7 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         Verb::List => list(context).await,
         Verb::Show { epic } => Ok(show(&context.ask(ShowEpic { epic }).await?, context)),
         Verb::Accept { epic, why } => {
-            let report = context.ask(SignEpic { epic, why }).await?;
+            let report = context.ask(AcceptEpic { epic, why }).await?;
             Ok(show(&report, context))
         }
     }

@@ -2,11 +2,13 @@
 //! per line. It gives no guarantee about its writes, so only the sandbox makes it usable as a
 //! reviewer.
 
-
 use serde_json::{Value, json};
 
 use super::mcp::{self, SERVER};
-use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue, Invocation};
+use super::{
+    Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, CommandAgent, Dialogue,
+    Invocation,
+};
 
 mod dialogue;
 mod update;

@@ -11,7 +11,9 @@ use super::configured::hosts_in_environment;
 use super::declared::{
     ErrorTexts, InvocationSummary, McpSupport, ProxySupport, SessionSupport, UsageReports,
 };
-use super::{Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class};
+use super::{
+    Adapter, AgentAccess, AgentAssignment, AgentEvent, AgentRole, Invocation, error_class,
+};
 use crate::process::ProcessExit;
 use crate::sandbox::{Destination, hosts};
 

@@ -412,10 +412,10 @@ impl TrainRun<'_> {
                         red.push((prefix, red_results));
                     }
                 }
-                TrainStep::Land { cars, culprit } => {
-                    let evidence = red.into_iter().find(|(prefix, _)| *prefix == cars + 1);
+                TrainStep::Land { entries, culprit } => {
+                    let evidence = red.into_iter().find(|(prefix, _)| *prefix == entries + 1);
                     let results = evidence.map(|(_, results)| results).unwrap_or_default();
-                    return Ok((cars, culprit.map(|_| results)));
+                    return Ok((entries, culprit.map(|_| results)));
                 }
             }
         }

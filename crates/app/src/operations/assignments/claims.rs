@@ -161,7 +161,7 @@ pub fn refusal_error(why: Refused) -> Failure {
 }
 
 /// Records that the caller was given this claim, so that its next report may be about it.
-pub async fn record_given(
+pub async fn record_claim(
     app: &App,
     identity: &Identity,
     attempt: &Attempt,

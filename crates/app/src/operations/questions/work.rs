@@ -236,20 +236,20 @@ impl Question for ShowEpic {
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SignEpic {
+pub struct AcceptEpic {
     pub epic: String,
     /// The reason; it is recorded with your name.
     pub why: String,
 }
 
 #[async_trait]
-impl Question for SignEpic {
+impl Question for AcceptEpic {
     type Answer = EpicReport;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/epics/{epic}/accept";
 
     async fn answer(self, app: &App) -> Result<EpicReport, Failure> {
-        epics::sign(app, &self.epic, &self.why).await
+        epics::accept(app, &self.epic, &self.why).await
     }
 }
 

@@ -8,8 +8,8 @@ use super::{ApiCall, ApiResponse, Route, RouteAccess};
 use crate::web::problem::Problem;
 use app::operations::questions::Method;
 use app::operations::questions::work::{
-    CancelTask, ListEpics, ListJobs, ReadLog, ShowCosts, ShowEpic, ShowInsights, ShowStatus,
-    SignEpic,
+    AcceptEpic, CancelTask, ListEpics, ListJobs, ReadLog, ShowCosts, ShowEpic, ShowInsights,
+    ShowStatus,
 };
 use app::operations::tasks;
 
@@ -46,11 +46,11 @@ pub const ROUTES: &[Route] = &[
     Route::for_question::<ReadLog>(RouteAccess::People, "Reads the log, in sentences.").query(LOG),
     Route::for_question::<ListEpics>(RouteAccess::People, "Lists epics."),
     Route::for_question::<ShowEpic>(RouteAccess::People, "Shows an epic and its status."),
-    Route::for_question::<SignEpic>(
+    Route::for_question::<AcceptEpic>(
         RouteAccess::People,
         "Signs an epic whose tickets have all landed.",
     )
-    .takes(|| schema_for!(SignEpic)),
+    .takes(|| schema_for!(AcceptEpic)),
     Route::for_question::<ShowInsights>(RouteAccess::People, "Shows insights from all tickets."),
     Route {
         method: Method::Post,
