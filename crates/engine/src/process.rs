@@ -332,6 +332,10 @@ impl StopSignal {
         Self::pair().1
     }
 
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Completes when the stop has been requested.
     pub async fn requested(&mut self) {
         // The sender is gone without a stop, so the run must not be taken for a cancelled one.

@@ -51,6 +51,9 @@ pub async fn run_delivery(app: App, sender: NotificationSender, start: Cursor, s
         lost_count: None,
     };
     loop {
+        // A short process may be asked to stop after its first failure. It tries once more then, so
+        // that its last event, which is most often the escalation, is not lost.
+        let is_last = delivery.stop.is_requested();
         // Opened again after every loss: the position may have moved under another process.
         let feed = EventFeed::open(&delivery.app, &name, start, LEASE).await;
         if let Some(Some(feed)) = feed.log_err("read the event log for a notification") {
@@ -59,9 +62,12 @@ pub async fn run_delivery(app: App, sender: NotificationSender, start: Cursor, s
                 return;
             }
         }
+        if is_last {
+            return;
+        }
         tokio::select! {
             () = tokio::time::sleep(RENEW) => {}
-            () = delivery.stop.requested() => return,
+            () = delivery.stop.requested() => {}
         }
     }
 }

@@ -53,6 +53,9 @@ fn with(first: Value, mut then: Vec<Value>) -> Vec<Value> {
 }
 
 fn greet(world: &World, crew: &Value) -> Ran {
+    // The homes of agents are read after the run.
+    let retention = "[retention]\nworking_files_days = 1\n";
+    world.put_home(".config/countersign/config.toml", retention);
     let (ticket, agent) = (world.put("greet.md", TICKET), world.crew(crew));
     world.call(&["run", &ticket, "--builder", &agent, "--reviewer", &agent])
 }

@@ -1,6 +1,7 @@
 //! Files that finished work leaves on disk, and `countersign clean`.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::json;
 
@@ -11,12 +12,26 @@ use crate::support::crew::{
 use crate::support::{SETTINGS, World};
 
 fn dirs_named(world: &World, name: &str) -> usize {
+    find_dirs(world, name).len()
+}
+
+fn files_in_dirs_named(world: &World, name: &str) -> Vec<String> {
+    let dirs = find_dirs(world, name).into_iter();
+    let entries = dirs.flat_map(|dir| fs::read_dir(dir).unwrap());
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn find_dirs(world: &World, name: &str) -> Vec<PathBuf> {
     let mut dirs = vec![world.data.join("tickets")];
-    let mut found = 0;
+    let mut found = Vec::new();
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().unwrap().is_dir() {
-                found += usize::from(entry.file_name() == name);
+                if entry.file_name() == name {
+                    found.push(entry.path());
+                }
                 dirs.push(entry.path());
             }
         }
@@ -29,9 +44,11 @@ fn a_landed_ticket_leaves_its_papers_and_a_branch_that_git_deletes() {
     let world = World::new();
     greet(&world, &smooth()).ends_with(0);
     assert_eq!(merges(&world), 1);
-    for name in ["worktree", "checkout", "change", "home", "scratch", "trees"] {
+    for name in ["worktree", "checkout", "change", "home", "copy", "trees"] {
         assert_eq!(dirs_named(&world, name), 0, "{name}");
     }
+    // The brief stays with the transcript, and it stands in the scratch directory.
+    assert_eq!(files_in_dirs_named(&world, "scratch"), ["brief.md"; 2]);
     let worktrees = world.git(&["worktree", "list"]);
     assert_eq!(worktrees.lines().count(), 1, "{worktrees}");
     let branches = world.git(&[
