@@ -133,7 +133,7 @@ async fn deliver(
 }
 
 /// Returns whether a text rejects a change. In a message that is no verdict it would be lost, and an
-/// approval of the same claim would stand beside it.
+/// approval of the same claim would stand next to it.
 fn rejects(text: &str) -> bool {
     findings::read(text).claim == findings::ReviewClaim::ChangesRequested
 }

@@ -126,7 +126,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let app = context.open_app().await?;
     let (stopper, stop) = StopSignal::pair();
     let notifications = start_notifications(&app, context, &stop).await?;
-    // Old files are removed beside the work; a pass that the end of the run cuts off goes on at the
+    // Old files are removed during the work; a pass that the end of the run cuts off goes on at the
     // next start.
     let retention = tokio::spawn(app::operations::clean::apply_retention(app.clone()));
     // Boxed, because this future holds the whole run.

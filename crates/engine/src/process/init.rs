@@ -83,7 +83,7 @@ pub struct ResourceLimits {
     pub opened: OwnedFd,
     /// Free disk space that must remain there.
     pub floor_bytes: u64,
-    /// Maximum number of processes, for users whom the kernel's limit does not bind.
+    /// Maximum number of processes, for users that the kernel does not limit.
     pub processes: Option<u64>,
     /// Maximum memory of the whole run, which no kernel limit bounds without a control group.
     pub memory_bytes: u64,

@@ -1,5 +1,5 @@
-//! Refusals of reviewers: whom to ask again, and correct names of countersigners. A reviewer that
-//! refused is never named as one.
+//! Refusals of reviewers: which reviewer to ask again, and correct names of countersigners. A
+//! reviewer that refused is never named as one.
 
 use serde::{Deserialize, Serialize};
 

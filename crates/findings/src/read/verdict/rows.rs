@@ -1,4 +1,4 @@
-//! Accounts for the rows of a table beside an approval. A row is harmless only if its label is
+//! Accounts for the rows of a table with an approval. A row is harmless only if its label is
 //! known and its value speaks for the change, or if it is a minor finding.
 //!
 //! Tables next to a verdict are easy to overlook: "Security | poor" two rows below an approval. So

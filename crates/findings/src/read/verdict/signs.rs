@@ -1,4 +1,4 @@
-//! Signs beside an approval: pictographs, smileys, votes and marks out of a total. Only a closed
+//! Signs next to an approval: pictographs, smileys, votes and marks out of a total. Only a closed
 //! list of them says nothing against a change; any other one makes an approval doubtful.
 //!
 //! A list of bad signs would never be complete: each version of Unicode adds some.

@@ -1,4 +1,4 @@
-//! Names of fields that may stand beside an approval, and values that speak for it.
+//! Names of fields that may stand next to an approval, and values that speak for it.
 
 /// Facts about the run, the repository or the people: they say nothing about the change.
 pub(super) const FACTS: &[&str] = &[
