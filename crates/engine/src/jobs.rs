@@ -14,6 +14,7 @@ mod combination;
 mod commits;
 mod failure;
 mod finished_run;
+mod lease_renewal;
 mod lint;
 mod merge;
 pub mod merge_train;
@@ -45,7 +46,7 @@ use crate::coordinator::{Error, LocalCoordinator, Report, Upload};
 use crate::git::Repository;
 use crate::log::LogErr;
 use crate::private_files;
-use crate::process::{DiskQuota, StopSignal, Stopper};
+use crate::process::{DiskQuota, StopSignal};
 use crate::project::{AgentConfig, Project, ProjectConfig, TicketFiles};
 use crate::run_records;
 
@@ -56,8 +57,6 @@ const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest name of a model in the record.
 const MODEL_CHARS_MAX: usize = 80;
-/// Interval of the check that the job is still ours.
-const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A claimed job and everything that performing it needs.
 #[derive(Debug)]
@@ -309,7 +308,7 @@ async fn perform_leased(
     };
     let result = tokio::select! {
         result = Box::pin(perform_and_publish(&context, task)) => result,
-        () = keep_alive(&project, job, &stopper, stop.clone()) => unreachable_end(),
+        () = lease_renewal::keep_alive(&project, job, &stopper, stop.clone()) => unreachable_end(),
     };
     let actor = with_used_model(&context, actor);
     tokio::select! {
@@ -409,52 +408,6 @@ async fn perform_task(context: &JobContext<'_>, task: &Task) -> Result<JobOutput
             "dependents are notified without a lease on the ticket",
         )),
     }
-}
-
-/// Prolongs the lease during the work. A lost lease, a cancelled ticket or task, or a stop signal
-/// ends the run; its report is then refused, or the job is given back.
-async fn keep_alive(project: &Project, job: &Leased, stopper: &Stopper, mut stop: StopSignal) {
-    let lease = Duration::from_secs(project.config.policy.limits.lease_secs);
-    let mut renew = tokio::time::interval(lease / 3);
-    let mut check = tokio::time::interval(LEASE_CHECK_INTERVAL);
-    renew.tick().await;
-    // If the store was unreachable when renewal was due, try again at each check.
-    let mut due = false;
-    loop {
-        let lost = tokio::select! {
-            _ = renew.tick() => renew_lease(project, job, lease, &mut due).await,
-            _ = check.tick() => {
-                if due {
-                    renew_lease(project, job, lease, &mut due).await
-                } else {
-                    is_job_unwanted(project, job).await
-                }
-            }
-            () = stop.requested() => true,
-        };
-        if lost {
-            stopper.stop();
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Prolongs the lease. Returns true if it is lost.
-async fn renew_lease(project: &Project, job: &Leased, lease: Duration, due: &mut bool) -> bool {
-    let coordinator = &project.coordinator;
-    let renewed = coordinator.renew(job.id, job.fence, Some(lease)).await;
-    // Renewal is retried every second: one log line per outage is enough.
-    if let (Err(error), false) = (&renewed, *due) {
-        tracing::warn!(%error, "could not renew the lease");
-    }
-    *due = renewed.is_err();
-    renewed.is_err_and(|error| error.is_stale())
-}
-
-/// Returns whether the lease is gone. An unreachable store does not count.
-async fn is_job_unwanted(project: &Project, job: &Leased) -> bool {
-    let renewed = project.coordinator.renew(job.id, job.fence, None).await;
-    renewed.is_err_and(|error| error.is_stale())
 }
 
 /// Handles a refused start. If the lease is stale, another worker has the job. Any other refusal

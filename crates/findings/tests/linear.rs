@@ -223,6 +223,9 @@ const SHAPES: &[Shape] = &[
 /// What this thread has run so far, in nanoseconds. Other processes do not count, where the
 /// system can tell.
 fn cpu_nanos(start: Instant) -> u64 {
+    // The kernel brings the figure up to date when a thread gives up its turn, and otherwise only at
+    // every tick, which is longer than many of these texts take.
+    std::thread::yield_now();
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
         .and_then(|text| text.split(' ').next()?.parse().ok())

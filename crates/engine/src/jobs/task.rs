@@ -11,7 +11,7 @@ use store::{JobWork, Leased, TaskOutcome};
 use tracing::Instrument;
 
 use super::{
-    JobContext, JobError, agent_run, build, finished_run, keep_alive, pause_provider,
+    JobContext, JobError, agent_run, build, finished_run, lease_renewal, pause_provider,
     retry_while_store_away, trace, unreachable_end, wait_for_last_report,
 };
 use crate::agent::answer;
@@ -71,7 +71,7 @@ async fn perform_leased(mut claimed: ClaimedTask, stop: StopSignal) -> Result<()
     trace::started(claimed.ticket.round);
     let result = tokio::select! {
         result = Box::pin(run_task(&context, &claimed)) => result,
-        () = keep_alive(project, job, &stopper, stop.clone()) => unreachable_end(),
+        () = lease_renewal::keep_alive(project, job, &stopper, stop.clone()) => unreachable_end(),
     };
     tokio::select! {
         reported = report_task(&context, &claimed, result) => reported,
