@@ -218,16 +218,13 @@ fn item(line: &str) -> Option<(Marker, &str)> {
     Some((marker, text))
 }
 
-/// Maximum length of a table row, in bytes.
-const ROW_BYTES_MAX: usize = 64 * 1024;
-
 /// Reads a table at the start of the lines: its rows, the head first, and the number of lines
 /// taken.
 fn table(lines: &[MarkupLine]) -> Option<(Vec<Vec<String>>, usize)> {
     let row = |line: &MarkupLine| match line {
-        MarkupLine::Text { text, .. } if text.len() < ROW_BYTES_MAX && text.contains('|') => {
-            Some(cells(text))
-        }
+        // A row of any length is a row: a limit here would take a long one out of the table, where
+        // each row has to be accounted for.
+        MarkupLine::Text { text, .. } if text.contains('|') => Some(cells(text)),
         _ => None,
     };
     let head = row(lines.first()?)?;

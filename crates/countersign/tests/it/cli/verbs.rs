@@ -144,20 +144,8 @@ fn the_help_of_run_shows_how() {
                       (with a model: `claude@MODEL`), a name from `[agents]`, `command:PROGRAM ARGS…`,
                       `acp:PROGRAM ARGS…` or `scripted:FILE`
 
-              -C <DIR>
-                      Run as if started in DIR
-
-                      [default: .]
-
-                  --data-dir <DIR>
-                      Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
-
                   --reviewer <AGENT>
                       Agent that reviews. Repeatable: one per reviewer
-
-                  --database <URL|FILE>
-                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
-                      directory
 
                   --verifier <AGENT>
                       Agent that verifies single findings [default: the reviewer's program, in a new session]
@@ -165,14 +153,8 @@ fn the_help_of_run_shows_how() {
                   --check <[NAME=]COMMAND>
                       Command that must succeed on the commit. Repeatable
 
-                  --server <URL>
-                      Server (https://name:port) to use instead of the local store; `none` uses the local store
-
                   --base <BRANCH>
                       Branch to build on and to land on
-
-                  --json
-                      Print the result as JSON
 
                   --land <LAND>
                       Action for the approved commit
@@ -180,19 +162,9 @@ fn the_help_of_run_shows_how() {
                       Possible values:
                       - branch: Leave it on its branch
                       - merge:  Merge it into the base branch
-                      - queue:  Queue it: merge it together with others after checking the combination
-
-                  --log-format <FORMAT>
-                      Format of the log on standard error
-
-                      [default: text]
-                      [possible values: text, json]
-
-                  --log-level <LEVEL>
-                      Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
-                      off for `watch`, else warn]
-
-                      [possible values: off, error, warn, info, debug, trace]
+                      - squash: Put it on the base branch as one commit
+                      - rebase: Replay its commits on the base branch
+                      - queue:  Queue it: land it together with others after checking the combination
 
                   --max-rounds <N>
                       Maximum number of rounds before a person decides (1 to 5)
@@ -218,6 +190,43 @@ fn the_help_of_run_shows_how() {
 
               -h, --help
                       Print help (see a summary with '-h')
+
+            Global options:
+              -C <DIR>
+                      Run as if started in DIR
+
+                      [default: .]
+
+                  --json
+                      Print the result as JSON
+
+              -q, --quiet
+                      Print the result only: no progress, no notes
+
+              -v, --verbose
+                      Print more: internal steps, and the log at the level info
+
+                  --data-dir <DIR>
+                      Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
+
+                  --database <URL|FILE>
+                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
+                      directory
+
+                  --server <URL>
+                      Server (https://name:port) to use instead of the local store; `none` uses the local store
+
+                  --log-format <FORMAT>
+                      Format of the log on standard error
+
+                      [default: text]
+                      [possible values: text, json]
+
+                  --log-level <LEVEL>
+                      Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
+                      off for `watch`, else warn]
+
+                      [possible values: off, error, warn, info, debug, trace]
 
             Examples:
               countersign run ticket.md --builder claude --reviewer codex --check "cargo test"
