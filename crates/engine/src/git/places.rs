@@ -170,13 +170,21 @@ impl Repository {
     ) -> Result<Result<Vec<WorkTreeDirs>, (PathBuf, String)>, Error> {
         let mut places = Vec::new();
         for git_dir in self.git_dirs() {
-            if self.branch_of(&git_dir).await?.as_deref() != Some(branch) {
-                continue;
-            }
-            match self.work_tree_of(&git_dir, None).await? {
-                Tree::None => {}
-                Tree::At(path) => places.push(WorkTreeDirs { git_dir, path }),
-                Tree::Unclear(why) => return Ok(Err((git_dir, why))),
+            let found = match self.branch_of(&git_dir).await {
+                Ok(found) if found.as_deref() == Some(branch) => {
+                    self.work_tree_of(&git_dir, None).await
+                }
+                Ok(_) => Ok(Tree::None),
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(Tree::None) => {}
+                Ok(Tree::At(path)) => places.push(WorkTreeDirs { git_dir, path }),
+                Ok(Tree::Unclear(why)) => return Ok(Err((git_dir, why))),
+                // Another process removed the worktree meanwhile, for example that of a ticket that
+                // has ended. It has no branch checked out any more.
+                Err(_) if !has_head(&git_dir) && git_dir != self.common => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(Ok(places))
@@ -195,7 +203,7 @@ impl Repository {
     pub(super) fn git_dirs(&self) -> Vec<PathBuf> {
         let linked = fs::read_dir(self.common.join("worktrees"));
         let linked = linked.into_iter().flatten().flatten().map(|dir| dir.path());
-        let whole = linked.filter(|dir| dir.join("HEAD").symlink_metadata().is_ok());
+        let whole = linked.filter(|dir| has_head(dir));
         std::iter::once(self.common.clone()).chain(whole).collect()
     }
 
@@ -250,6 +258,10 @@ impl Repository {
         let last = output.lines().last().unwrap_or_default();
         Ok(last.strip_prefix("refs/heads/").map(str::to_owned))
     }
+}
+
+fn has_head(git_dir: &Path) -> bool {
+    git_dir.join("HEAD").symlink_metadata().is_ok()
 }
 
 /// Returns whether `.git` in the directory is, or names, the git directory.
