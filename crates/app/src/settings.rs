@@ -240,6 +240,26 @@ pub fn inherited_variables<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsS
         .collect()
 }
 
+/// Returns whether Countersign started the process that this one runs in: an agent, a check or a
+/// linter. Hooks do nothing there, because Countersign reviews that work itself.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn is_inside_run() -> bool {
+    std::env::var_os(engine::process::RUN_MARK).is_some()
+}
+
+/// Returns the directory that a variable names as the home of an agent CLI's settings.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the others are sent to"
+)]
+pub fn agent_settings_dir(variable: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from)?;
+    path.is_absolute().then_some(path)
+}
+
 /// Returns the whole environment, from which a scripted agent takes its part.
 #[expect(
     clippy::disallowed_methods,

@@ -156,7 +156,7 @@ enum Verb {
     /// Show the configuration, the source of each value, and mistakes in it.
     #[command(subcommand)]
     Config(config::Verb),
-    /// Install a git hook that reviews commits before they are pushed.
+    /// Install git hooks that review commits before a push, or each commit in the background.
     #[command(subcommand)]
     Hook(hook::Verb),
     /// Print completions for your shell.
@@ -165,7 +165,7 @@ enum Verb {
     /// Print or write manual pages.
     #[command(after_help = manual::MAN_HELP)]
     Man(manual::ManArgs),
-    /// List the agent CLIs on this machine, and install agent files for Claude Code.
+    /// List the agent CLIs on this machine, and install Countersign into their sessions.
     #[command(subcommand)]
     Agent(agent::Verb),
     /// Show how much disk space finished work uses, and free it with --yes.
@@ -362,12 +362,26 @@ pub fn main(args_os: Vec<OsString>) -> ExitKind {
         return report_outcome(result, &Out::new(false));
     }
     let json = args_os.iter().any(|word| word == "--json");
-    let args = match parse(args_os) {
-        Ok(args) => args,
-        Err(error) => return out::report_usage(&error, json),
+    let is_hook = is_hook_call(&args_os);
+    let exit = match parse(args_os) {
+        Ok(args) => {
+            let out = Out::new(args.json).quiet(args.quiet);
+            report_outcome(start(args, &out), &out)
+        }
+        Err(error) => out::report_usage(&error, json),
     };
-    let out = Out::new(args.json).quiet(args.quiet);
-    report_outcome(start(args, &out), &out)
+    // An agent CLI takes exit code 2 of its hook for "do not stop", and would never let the person go.
+    match exit {
+        ExitKind::Usage if is_hook => ExitKind::Error,
+        exit => exit,
+    }
+}
+
+/// Returns whether an agent CLI calls us as its hook.
+fn is_hook_call(words: &[OsString]) -> bool {
+    let is_flag =
+        |word: &OsString| word == "--hook" || word.as_encoded_bytes().starts_with(b"--hook=");
+    words.iter().any(|word| word == "review") && words.iter().any(is_flag)
 }
 
 fn report_outcome(result: Result<ExitKind, Failure>, out: &Out) -> ExitKind {

@@ -13,10 +13,13 @@ use crate::failure::{ExitKind, Failure};
 use crate::settings::Environment;
 
 /// Identifies our own files. It must not change: older files have it.
+pub(super) const MARKER_TEXT: &str =
+    "Written by `countersign agent install`; it is renewed by it as long as this line stands.";
+/// The same as a comment in Markdown.
 const FILE_MARKER: &str = "<!-- Written by `countersign agent install`; it is renewed by it as long as this line stands. -->";
 
 /// Mode of the files, less the person's umask.
-const FILE_MODE: u32 = 0o666;
+pub(super) const FILE_MODE: u32 = 0o666;
 
 /// Place of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +36,11 @@ pub struct AgentFile {
     pub text: String,
     /// Directory that the person named; no link below it is followed.
     #[serde(skip)]
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl AgentFile {
-    fn place(&self) -> LinklessPath<'_> {
+    pub(super) fn place(&self) -> LinklessPath<'_> {
         let below = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
         LinklessPath {
             root: &self.root,
@@ -52,26 +55,40 @@ pub async fn propose(
     directory: &Path,
     scope: InstallScope,
 ) -> Result<Vec<AgentFile>, Failure> {
-    let root = match scope {
+    let root = install_root(environment, directory, scope).await?;
+    Ok(claude_agents(&root, Path::new(".claude")))
+}
+
+/// Returns the directory below which the files are written.
+pub(super) async fn install_root(
+    environment: &Environment,
+    directory: &Path,
+    scope: InstallScope,
+) -> Result<PathBuf, Failure> {
+    match scope {
         InstallScope::User => environment.home.clone().ok_or_else(|| {
             Failure::usage("there is no home directory: HOME is not set")
                 .hint("leave out --user to install into the project")
-        })?,
+        }),
         InstallScope::Project => {
             let git = project::open_repository(environment, directory).await?;
             let tree = git.work_tree().map(Path::to_owned);
-            tree.ok_or_else(|| Failure::usage("this repository has no work tree to write into"))?
+            tree.ok_or_else(|| Failure::usage("this repository has no work tree to write into"))
         }
-    };
-    let dir = root.join(".claude/agents");
-    Ok([reviewer(), fixer()]
+    }
+}
+
+/// Returns the agent files below Claude Code's settings directory.
+pub(super) fn claude_agents(root: &Path, settings: &Path) -> Vec<AgentFile> {
+    let dir = root.join(settings).join("agents");
+    [reviewer(), fixer()]
         .into_iter()
         .map(|(name, text)| AgentFile {
             path: dir.join(name),
             text,
-            root: root.clone(),
+            root: root.to_owned(),
         })
-        .collect())
+        .collect()
 }
 
 fn reviewer() -> (&'static str, String) {
@@ -111,15 +128,8 @@ pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
     };
     for file in files {
         let existing = file.place().read().map_err(|error| failed(file, error))?;
-        if existing.is_some_and(|text| !text.contains(FILE_MARKER)) {
-            return Err(Failure::new(
-                ExitKind::Refused,
-                format!(
-                    "{} exists and was not written by Countersign; it is left as it is",
-                    file.path.display()
-                ),
-            )
-            .hint("move it away, or print ours with --print"));
+        if existing.is_some_and(|text| !text.contains(MARKER_TEXT)) {
+            return Err(foreign_file_error(&file.path));
         }
     }
     for file in files {
@@ -127,6 +137,17 @@ pub fn write(files: &[AgentFile]) -> Result<(), Failure> {
         written.map_err(|error| failed(file, error))?;
     }
     Ok(())
+}
+
+pub(super) fn foreign_file_error(path: &Path) -> Failure {
+    Failure::new(
+        ExitKind::Refused,
+        format!(
+            "{} exists and was not written by Countersign; it is left as it is",
+            path.display()
+        ),
+    )
+    .hint("move it away, or print ours with --print")
 }
 
 /// Returns whether an error is our own refusal, such as a link in the way, or a failure.

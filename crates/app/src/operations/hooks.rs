@@ -1,5 +1,5 @@
-//! Installs and removes the git hook that reviews commits before a push. A hook that is not ours is
-//! never changed.
+//! Installs and removes the git hooks that review commits before a push or after a commit. A hook
+//! that is not ours is never changed.
 //!
 //! No link is followed: a repository from elsewhere could have a link in place of its hooks
 //! directory, and the hook would be written to a file of the person.
@@ -13,8 +13,32 @@ use super::project;
 use crate::failure::{ExitKind, Failure};
 use crate::settings::{Environment, has_custom_hooks_path};
 
-/// Path of the hook below the git directory.
-const HOOK_NAME: &str = "hooks/pre-push";
+/// Moment at which git runs the hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitHook {
+    /// The review ends before the push, and can stop it.
+    PrePush,
+    /// The review runs in the background.
+    PostCommit,
+}
+
+impl GitHook {
+    fn name(self) -> &'static str {
+        match self {
+            Self::PrePush => "pre-push",
+            Self::PostCommit => "post-commit",
+        }
+    }
+
+    /// Returns the path of the hook below the git directory.
+    fn below(self) -> &'static Path {
+        Path::new(match self {
+            Self::PrePush => "hooks/pre-push",
+            Self::PostCommit => "hooks/post-commit",
+        })
+    }
+}
+
 /// Mode of the hook, less the person's umask.
 const EXECUTABLE: u32 = 0o777;
 /// Identifies our own hook. It must not change: installed hooks have it.
@@ -35,26 +59,30 @@ pub struct InstalledHook {
 pub async fn install(
     environment: &Environment,
     directory: &Path,
+    kind: GitHook,
     words: &[String],
 ) -> Result<InstalledHook, Failure> {
-    let git_dir = hooks_root(environment, directory, words).await?;
-    let hook = place(&git_dir);
+    let git_dir = hooks_root(environment, directory, kind, words).await?;
+    let hook = place(&git_dir, kind);
     let path = hook.path();
     let failed = |error: std::io::Error| {
-        Failure::new(refusal_kind(&error), cannot_write(&path, &error))
-            .hint(add_by_hand(&path.display().to_string(), words))
+        Failure::new(refusal_kind(&error), cannot_write(&path, &error)).hint(add_by_hand(
+            &path.display().to_string(),
+            kind,
+            words,
+        ))
     };
     let renewed = match hook.read() {
         Ok(Some(text)) if text.contains(HOOK_MARKER) => true,
         Ok(None) => false,
-        Ok(Some(_)) => return Err(foreign_hook_error(&path, words)),
+        Ok(Some(_)) => return Err(foreign_hook_error(&path, kind, words)),
         // A binary or another encoding is no hook of ours.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(foreign_hook_error(&path, words));
+            return Err(foreign_hook_error(&path, kind, words));
         }
         Err(error) => return Err(failed(error)),
     };
-    hook.write(&hook_script(words), EXECUTABLE)
+    hook.write(&hook_script(kind, words), EXECUTABLE)
         .map_err(failed)?;
     let has_custom_path = environment
         .home
@@ -75,9 +103,10 @@ pub async fn install(
 pub async fn uninstall(
     environment: &Environment,
     directory: &Path,
+    kind: GitHook,
 ) -> Result<Option<PathBuf>, Failure> {
-    let git_dir = hooks_root(environment, directory, &[]).await?;
-    let hook = place(&git_dir);
+    let git_dir = hooks_root(environment, directory, kind, &[]).await?;
+    let hook = place(&git_dir, kind);
     let path = hook.path();
     match hook.read() {
         Ok(Some(text)) if text.contains(HOOK_MARKER) => hook
@@ -95,10 +124,10 @@ pub async fn uninstall(
     }
 }
 
-fn place(git_dir: &Path) -> LinklessPath<'_> {
+fn place(git_dir: &Path, kind: GitHook) -> LinklessPath<'_> {
     LinklessPath {
         root: git_dir,
-        below: Path::new(HOOK_NAME),
+        below: kind.below(),
     }
 }
 
@@ -106,6 +135,7 @@ fn place(git_dir: &Path) -> LinklessPath<'_> {
 async fn hooks_root(
     environment: &Environment,
     directory: &Path,
+    kind: GitHook,
     words: &[String],
 ) -> Result<PathBuf, Failure> {
     let git = project::open_repository(environment, directory).await?;
@@ -115,12 +145,16 @@ async fn hooks_root(
             ExitKind::Refused,
             format!("this repository keeps its hooks in {elsewhere} (core.hooksPath)"),
         )
-        .hint(add_by_hand(&format!("{elsewhere}/pre-push"), words)));
+        .hint(add_by_hand(
+            &format!("{elsewhere}/{}", kind.name()),
+            kind,
+            words,
+        )));
     }
     Ok(git.common_dir().to_owned())
 }
 
-fn foreign_hook_error(path: &Path, words: &[String]) -> Failure {
+fn foreign_hook_error(path: &Path, kind: GitHook, words: &[String]) -> Failure {
     Failure::new(
         ExitKind::Refused,
         format!(
@@ -128,16 +162,27 @@ fn foreign_hook_error(path: &Path, words: &[String]) -> Failure {
             path.display()
         ),
     )
-    .hint(add_by_hand(&path.display().to_string(), words))
+    .hint(add_by_hand(&path.display().to_string(), kind, words))
 }
 
-fn add_by_hand(path: &str, words: &[String]) -> String {
+fn add_by_hand(path: &str, kind: GitHook, words: &[String]) -> String {
     let words = join_words(words);
-    format!("add this line to {path} yourself: countersign review{words} || exit 1")
+    let line = match kind {
+        GitHook::PrePush => format!("countersign review{words} || exit 1"),
+        GitHook::PostCommit => background_line(&words),
+    };
+    format!("add this line to {path} yourself: {line}")
+}
+
+/// Returns the line that starts a review and does not wait for it.
+fn background_line(words: &str) -> String {
+    format!(
+        "nohup countersign review --background --commit HEAD{words} </dev/null >/dev/null 2>&1 &"
+    )
 }
 
 /// Joins the words, each with a blank before it.
-fn join_words(words: &[String]) -> String {
+pub(super) fn join_words(words: &[String]) -> String {
     let words = words.iter().map(|word| shell_quote(word));
     words.fold(String::new(), |line, word| line + " " + &word)
 }
@@ -152,8 +197,33 @@ fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn hook_script(words: &[String]) -> String {
+fn hook_script(kind: GitHook, words: &[String]) -> String {
     let words = join_words(words);
+    match kind {
+        GitHook::PrePush => pre_push_script(&words),
+        GitHook::PostCommit => post_commit_script(&words),
+    }
+}
+
+fn post_commit_script(words: &str) -> String {
+    let line = background_line(words);
+    format!(
+        r#"#!/bin/sh
+{HOOK_MARKER}
+# Reviews each commit in the background: one at a time, the newest first. `countersign status` shows
+# what waits.
+[ -z "$COUNTERSIGN_RUN" ] || exit 0 # Countersign reviews the commits of its own agents itself
+command -v countersign >/dev/null || {{
+    echo "post-commit: countersign is not on PATH; see .git/hooks/post-commit" >&2
+    exit 0
+}}
+unset $(git rev-parse --local-env-vars) # the review works outside of this commit
+{line}
+"#
+    )
+}
+
+fn pre_push_script(words: &str) -> String {
     format!(
         r#"#!/bin/sh
 {HOOK_MARKER}
@@ -186,6 +256,8 @@ mod tests {
         assert_eq!(shell_quote("--fail-on=low"), "--fail-on=low");
         assert_eq!(shell_quote("lint=a 'b'"), r"'lint=a '\''b'\'''");
         assert_eq!(shell_quote(""), "''");
-        assert!(hook_script(&["a b".to_owned()]).contains("\"$range\" 'a b' <"));
+        let words = ["a b".to_owned()];
+        assert!(hook_script(GitHook::PrePush, &words).contains("\"$range\" 'a b' <"));
+        assert!(hook_script(GitHook::PostCommit, &words).contains("--commit HEAD 'a b' </dev"));
     }
 }

@@ -21,6 +21,7 @@ use store::{Noted, PauseScope};
 use super::{App, agent_roles, project, sandboxing};
 use crate::failure::{ExitKind, Failure};
 use crate::settings::file::ProjectSettings;
+pub(super) use target::snapshot_work_tree;
 pub use target::{ReviewTarget, ReviewedChange};
 
 /// Maximum number of commit subjects that a reviewer sees.

@@ -1,5 +1,7 @@
 //! `countersign review`: reviews a change without a ticket.
 
+mod background;
+mod hook;
 mod show;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use app::failure::{ExitKind, Failure};
 use app::operations::review::{
     self, JudgedChange, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget,
 };
+use app::operations::session_hook::SessionCli;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -61,6 +64,36 @@ pub struct Args {
     /// Purpose of the change, for the reviewer.
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
+    /// Answer a hook of this CLI: read its JSON from standard input, review the session's changes, and
+    /// send open findings back. `countersign agent install` sets it up.
+    #[arg(long, value_name = "CLI", conflicts_with_all = ["what", "format"])]
+    hook: Option<HookCliName>,
+    /// With --hook or --background: end the review after this time [default: 540; 1800].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    time_limit: Option<u64>,
+    /// Review the commit without output, one at a time, for the post-commit hook.
+    #[arg(long, requires = "commit", conflicts_with_all = ["hook", "format"])]
+    background: bool,
+}
+
+/// Name of a CLI with hooks that Countersign can answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HookCliName {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+}
+
+impl HookCliName {
+    pub fn cli(self) -> SessionCli {
+        match self {
+            Self::Claude => SessionCli::Claude,
+            Self::Codex => SessionCli::Codex,
+            Self::Gemini => SessionCli::Gemini,
+            Self::Opencode => SessionCli::OpenCode,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -124,6 +157,12 @@ Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at
 Your work tree, index and branches are only read. The reviewer works in a read-only checkout of the exact change.";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    if let Some(cli) = args.hook {
+        return Ok(hook::perform(args, cli.cli(), context).await);
+    }
+    if args.background {
+        return background::perform(args, context).await;
+    }
     let mut app = context.open_app().await?;
     app.report_to(Some(Arc::new(PreparationListener(context.out.clone()))));
     let format = if context.out.json {

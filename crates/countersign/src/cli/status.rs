@@ -9,6 +9,7 @@ use super::Context;
 use super::out::{Out, columns};
 use super::paint::{render_line, stage_style};
 use app::failure::{ExitKind, Failure};
+use app::operations::commit_review::{self, CommitReview};
 use app::operations::questions::decisions::ListEscalations;
 use app::operations::questions::tickets::ListTickets;
 use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
@@ -63,7 +64,14 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         };
         context.ask(query).await?.items
     };
-    let costs = context.ask(ShowCosts { repository }).await?;
+    let costs = context
+        .ask(ShowCosts {
+            repository: repository.clone(),
+        })
+        .await?;
+    let commit_review = repository
+        .as_deref()
+        .and_then(|path| commit_review::load_waiting(&context.environment, path.as_ref()));
     context.out.print_json(&serde_json::json!({
         "tally": tally.iter().map(|(stage, count)| (stage.as_str(), count)).collect::<std::collections::BTreeMap<_, _>>(),
         "elsewhere": elsewhere,
@@ -71,6 +79,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         "working": working,
         "pauses": pauses,
         "silent": silent,
+        "commit_review": commit_review,
         "costs": costs,
     }));
     let out = &context.out;
@@ -110,9 +119,22 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     for line in columns(&rows) {
         out.line(line);
     }
+    if let Some(review) = &commit_review {
+        print_commit_review(review, out);
+    }
     print_silent(&silent, out);
     print_pauses(&pauses, out);
     Ok(ExitKind::Done)
+}
+
+fn print_commit_review(review: &CommitReview, out: &Out) {
+    let mut lines = review.lines().into_iter();
+    let head = lines.next().unwrap_or_default();
+    out.line(format!("\n{}", out.paint(Mood::Urgent, &head)));
+    for line in lines {
+        out.line(format!("  {line}"));
+    }
+    out.line("  countersign hook dismiss");
 }
 
 fn print_silent(silent: &[SilentAgent], out: &Out) {

@@ -28,6 +28,8 @@ pub enum ReviewTarget {
     Commit(String),
     /// A file, or `-` for the standard input.
     Patch(String),
+    /// Two commits that the caller has resolved.
+    Exact(ReviewedChange),
 }
 
 impl ReviewTarget {
@@ -59,6 +61,7 @@ pub async fn resolve(
     base_branch: &str,
 ) -> Result<ReviewedChange, Failure> {
     match &options.target {
+        ReviewTarget::Exact(change) => Ok(change.clone()),
         ReviewTarget::Head => {
             let head = git.own_branch().await.map_err(Failure::error)?;
             change_since_base(git, base_branch, head.as_deref().unwrap_or("HEAD")).await
@@ -150,6 +153,14 @@ async fn uncommitted_change(
         base,
         head: commit,
     })
+}
+
+/// Commits the work tree without a ref, with untracked but without ignored files.
+pub async fn snapshot_work_tree(app: &App, git: &Repository) -> Result<Oid, Failure> {
+    require_no_merge(git)?;
+    let scratch = ScratchIndex::new(app)?;
+    let commit = git.commit_work_tree(&scratch.index()).await;
+    commit.map_err(Failure::error)
 }
 
 /// Refuses a work tree with an unfinished merge or rebase, because it is no reviewable change.
