@@ -360,11 +360,41 @@ def arrived(talk):
     return Move(text="Done."), {**line, "move": "answer"}
 
 
+# --- the play of a session that a person has, with our hooks in it ------------------------------------
+
+SESSION = re.compile(r"Rehearsal in a session: language=(\w+)")
+SENT_BACK = re.compile(r"Countersign reviewed your change, round (\d+) of (\d+)")
+WAITING = "background review of commit"
+
+
+def in_session(talk, raw):
+    """The move of the agent that a person talks to: it builds with a defect, and mends what the hook sends back."""
+    users = [(at, text) for at, (kind, text) in enumerate(talk.said) if kind == "user"]
+    asked = next((found for _, text in users if (found := SESSION.search(text))), None)
+    if asked is None or not talk.tools or any(BRIEF.search(text) for _, text in talk.said):
+        return None
+    at = max(at for at, text in users if SESSION.search(text) or SENT_BACK.search(text))
+    backs = sum(1 for _, text in users if SENT_BACK.search(text))
+    results = [text for kind, text in talk.said[at + 1:] if kind == "result"]
+    project = PROJECTS[asked[1]]
+    # The file tools of some CLIs want a file to be read before it is changed.
+    steps = ([Read(project.place), Edit(project.place, project.broken, project.mended)] if backs
+             else [Write(path, text) for path, text in project.files.items()])
+    line = {"role": "session", "step": len(results), "backs": backs, "waiting": WAITING in raw,
+            "skill": "independent agent, and settles what must be fixed" in raw,
+            "result": results[-1][-RESULT_SHOWN:] if results else None}
+    moves = [(step, move) for step in steps if (move := step.carry_out(talk.tools, working_directory(raw)))]
+    if len(results) < len(moves):
+        step, move = moves[len(results)]
+        return move, {**line, "move": type(step).__name__.lower(), "tool": move.tool.name, "args": move.args}
+    return Move(text="Fixed." if backs else "Done."), {**line, "move": "answer"}
+
+
 # --- which step is next ----------------------------------------------------------------------------
 
 def next_move(talk, raw):
     """The move for this conversation, and the line for the log."""
-    if move := arrived(talk):
+    if move := arrived(talk) or in_session(talk, raw):
         return move
     at, brief = last_brief(talk)
     if brief is None:

@@ -119,14 +119,15 @@ pub async fn review_commits(
         let Some(_lock) = files.try_lock()? else {
             return Ok(());
         };
+        let old = files.load();
+        let reviewed = old.as_ref().map(|review| review.commit.as_str());
+        if files.wanted().as_ref().map(Oid::as_str) == reviewed {
+            return Ok(());
+        }
         tokio::time::sleep(SETTLE).await;
         let Some(wanted) = files.wanted() else {
             return Ok(());
         };
-        let old = files.load();
-        if old.as_ref().map(|review| review.commit.as_str()) == Some(wanted.as_str()) {
-            return Ok(());
-        }
         let job = CommitJob {
             app,
             directory,

@@ -23,6 +23,7 @@ mod machine;
 mod money;
 mod review;
 mod run;
+mod session_hook;
 mod setup;
 mod stubborn;
 mod unruly;
