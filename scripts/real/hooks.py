@@ -29,7 +29,10 @@ def codex(scene, url):
             *clis.CLIS["codex"].settings(url).args, "-"], {}
 
 
-def gemini(_scene, _url):
+def gemini(scene, _url):
+    # As a person's own settings would be after the first start.
+    own = {"general": {"enableAutoUpdate": False}, "security": {"auth": {"selectedType": "gemini-api-key"}}}
+    scene.write(scene.person, {".gemini/settings.json": json.dumps(own)})
     return ["gemini", "-m", clis.MODEL, "--skip-trust", "--approval-mode", "yolo", "-o", "stream-json"], \
         {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
@@ -100,16 +103,25 @@ def story(binary, scene, cli, url):
     prompt = f"Add `mean` in mean.py. The mean of nothing is 0.\nRehearsal in a session: language={scene.project.language}\n"
     code = opencode_session(scene, env, prompt) if cli.name == "opencode" else cli_session(scene, cli, url, env, prompt)
     log = json.loads(run("log", "--json", "--limit", "1000").stdout)
-    told = [event["text"] if "text" in event else json.dumps(event) for event in log["events"]]
+    told = [json.dumps(event) for event in log["events"]]
     reviews = [word for line in told for word in ("1 to be fixed", "clean") if "the session" in line and word in line]
-    with open(os.path.join(scene.repository, scene.project.place), encoding="utf-8") as file:
-        mended = plays.first_line(scene.project.mended) in file.read()
+    mended = plays.first_line(scene.project.mended) in text_of(os.path.join(scene.repository, scene.project.place))
     heard = [line for line in scene.heard() if line.get("role") == "session"]
     run("agent", "uninstall", cli.name)
-    left = sorted(tree(scene.repository) - before - {"key.txt", *scene.project.files})
+    # OpenCode writes the last one itself.
+    expected = {"key.txt", *scene.project.files, ".opencode/.gitignore"}
+    left = sorted(tree(scene.repository) - before - expected)
     return {"exit": code, "reviews": reviews, "sent back": max([line["backs"] for line in heard], default=0), "mended": mended,
             "waiting shown": any(line["waiting"] for line in heard), "skill listed": cli.name in ("gemini", "opencode")
             or any(line["skill"] for line in heard), "files left": left}
+
+
+def text_of(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def tree(folder):

@@ -473,7 +473,11 @@ def play(role, brief, results):
         return mending(project, ids)
     if role == "review":
         commit = re.search(r"Commit under review: `([0-9a-f]+)`", brief)
-        return reviewing(project, commit.group(1) if commit else "", results)
+        steps, answer = reviewing(project, commit.group(1) if commit else "", results)
+        if SESSION.search(brief):
+            # Without a ticket there are no criteria, and an approval that talks of a defect is none.
+            answer |= {"criteria": [], "notes": ""}
+        return steps, answer
     return verifying(project, ids, results)
 
 

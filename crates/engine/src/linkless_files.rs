@@ -75,6 +75,28 @@ impl LinklessPath<'_> {
         }
     }
 
+    /// Removes the file, and the directories below the named one that this leaves empty.
+    pub fn remove_with_empty_parents(&self) -> io::Result<()> {
+        self.remove()?;
+        let mut parent = self.below.parent();
+        while let Some(below) = parent.filter(|below| !below.as_os_str().is_empty()) {
+            let place = LinklessPath {
+                root: self.root,
+                below,
+            };
+            let Some((dir, name)) = place.open_parent(false)? else {
+                return Ok(());
+            };
+            match fs::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
+                Ok(()) => parent = below.parent(),
+                // Something else is in it.
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn require_file(&self, mode: fs::RawMode) -> io::Result<()> {
         match FileType::from_raw_mode(mode) {
             FileType::RegularFile => Ok(()),
@@ -211,6 +233,11 @@ mod tests {
         assert_eq!(fs::read_dir(base.path().join("a/b")).unwrap().count(), 1);
         file.remove().unwrap();
         assert_eq!(file.read().unwrap(), None);
+        fs::write(base.path().join("a/kept"), "").unwrap();
+        file.write("three", 0o644).unwrap();
+        file.remove_with_empty_parents().unwrap();
+        assert!(!base.path().join("a/b").exists());
+        assert!(base.path().join("a/kept").exists());
         for bad in ["../x", "/etc/x", "a/../../x", ""] {
             let below = Path::new(bad);
             let file = LinklessPath {

@@ -176,7 +176,7 @@ impl CommitJob<'_> {
         };
         let (stopper, requested) = StopSignal::pair();
         let work = review::review(self.app, self.directory, &options, requested, |_| {});
-        tokio::pin!(work);
+        let mut work = Box::pin(work);
         let failure = tokio::select! {
             done = &mut work => {
                 return Some(match done {

@@ -129,7 +129,7 @@ pub fn apply(plan: &SessionPlan) -> Result<(), Failure> {
         let place = file.place();
         let done = match action {
             FileAction::Keep => Ok(()),
-            FileAction::Remove => place.remove(),
+            FileAction::Remove => place.remove_with_empty_parents(),
             FileAction::Write => place.write(&file.text, FILE_MODE),
             FileAction::Change => place.write(&file.text, mode_of(&place)),
         };
@@ -310,7 +310,7 @@ impl CliPlaces {
         }
     }
 
-    /// Returns the settings file with the hooks; OpenCode has a plugin instead.
+    /// Returns the settings file with the hooks; `OpenCode` has a plugin instead.
     fn settings_file(&self) -> Option<AgentFile> {
         match self.cli {
             SessionCli::Claude | SessionCli::Gemini => {

@@ -57,6 +57,10 @@ pub async fn answer(
 ) -> Result<HookReply, Failure> {
     let git = project::open_repository(&app.environment, call.directory).await?;
     let file = SessionFile::new(&app.environment, call.cli, &call.input.session);
+    // Hooks in a project and in the home run at the same time; one of them is enough.
+    let Some(_lock) = file.try_lock()? else {
+        return Ok(HookReply::default());
+    };
     let mut record = file.load();
     let reply = match &call.input.event {
         SessionEvent::Prompt(prompt) => begin_turn(app, &git, &mut record, prompt).await,
@@ -227,7 +231,7 @@ impl Turn<'_> {
         };
         let (stopper, requested) = StopSignal::pair();
         let work = review::review(self.app, self.call.directory, &options, requested, |_| {});
-        tokio::pin!(work);
+        let mut work = Box::pin(work);
         let limit = self.call.time_limit;
         let failure = tokio::select! {
             done = &mut work => return done,
@@ -253,7 +257,11 @@ fn purpose(record: &SessionRecord) -> Option<String> {
         text.push_str(&record.purpose);
     }
     if !record.open.is_empty() {
-        text.push_str("\n\nAn earlier review asked for these fixes. Check each of them:\n");
+        // A sentence about a settled finding could be read as a reservation.
+        text.push_str(
+            "\n\nAn earlier review asked for these fixes. Report each that is still open as a \
+             finding, and say nothing about the settled ones:\n",
+        );
         text.push_str(&record.open.join("\n"));
     }
     (!text.is_empty()).then(|| findings::shorten(&text, TEXT_CHARS_MAX))
@@ -310,7 +318,9 @@ fn describe_finding(entry: &flow::ledger::LedgerEntry) -> String {
     let more = [("", &entry.finding.problem), ("Fix: ", &entry.finding.fix)];
     for (label, part) in more {
         if let Some(part) = part {
-            text.push_str(&format!("\n   {label}{}", findings::one_line(part)));
+            text.push_str("\n   ");
+            text.push_str(label);
+            text.push_str(&findings::one_line(part));
         }
     }
     findings::shorten(&text, FINDING_CHARS_MAX)

@@ -206,7 +206,7 @@ async fn install(user: bool, print: bool, context: &Context) -> Result<ExitKind,
     }
     context
         .out
-        .print_json(&json!({"written": !print, "files": files}));
+        .print_json(&json!({"written": !print, "files": files, "notes": []}));
     for file in &files {
         if print {
             context.out.line(&file.text);

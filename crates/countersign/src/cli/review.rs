@@ -158,10 +158,10 @@ Your work tree, index and branches are only read. The reviewer works in a read-o
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     if let Some(cli) = args.hook {
-        return Ok(hook::perform(args, cli.cli(), context).await);
+        return Ok(Box::pin(hook::perform(args, cli.cli(), context)).await);
     }
     if args.background {
-        return background::perform(args, context).await;
+        return Box::pin(background::perform(args, context)).await;
     }
     let mut app = context.open_app().await?;
     app.report_to(Some(Arc::new(PreparationListener(context.out.clone()))));

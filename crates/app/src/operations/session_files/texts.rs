@@ -41,7 +41,7 @@ pub(super) fn gemini_command() -> String {
     )
 }
 
-/// Returns OpenCode's plugin. It calls the same command as the hooks of the other CLIs.
+/// Returns the plugin for `OpenCode`. It calls the same command as the hooks of the other CLIs.
 pub(super) fn opencode_plugin(flags: &[String]) -> String {
     let mut words = vec!["review", "--hook", "opencode"];
     words.extend(flags.iter().map(String::as_str));

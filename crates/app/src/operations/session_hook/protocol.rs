@@ -140,7 +140,7 @@ impl HookReply {
 mod tests {
     use super::*;
 
-    /// Inputs that the CLIs sent, with their folders replaced.
+    /// Inputs that the CLIs and our plugin sent, with their folders replaced.
     fn recorded(cli: SessionCli) -> Vec<&'static str> {
         let text = match cli {
             SessionCli::Claude => {
@@ -149,7 +149,7 @@ mod tests {
             SessionCli::Codex => include_str!("../../../tests/fixtures/hooks/codex-0.166.0.jsonl"),
             SessionCli::Gemini => include_str!("../../../tests/fixtures/hooks/gemini-0.61.0.jsonl"),
             SessionCli::OpenCode => {
-                include_str!("../../../tests/fixtures/hooks/opencode-1.18.33.jsonl")
+                include_str!("../../../tests/fixtures/hooks/opencode-plugin.jsonl")
             }
         };
         text.lines().collect()

@@ -1,6 +1,7 @@
 //! What is remembered of a session between two calls of the hook. There is one small file for each
 //! session; the oldest go when there are too many.
 
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,22 @@ impl SessionFile {
             .unwrap_or_default()
     }
 
+    /// Takes the lock of the session; `None` if another call has it. The operating system releases it
+    /// if that process dies.
+    pub fn try_lock(&self) -> Result<Option<File>, Failure> {
+        let path = self.path.with_extension("lock");
+        let failed = |error: std::io::Error| {
+            Failure::error(format!("{} cannot be written: {error}", path.display()))
+        };
+        engine::private_files::make_dir(&self.directory).map_err(failed)?;
+        let file = engine::private_files::create(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
     pub fn save(&self, record: &SessionRecord) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
             Failure::error(format!(
@@ -92,12 +109,15 @@ impl SessionFile {
         };
         let mut files: Vec<_> = entries
             .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "json"))
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         files.sort();
         let surplus = files.len().saturating_sub(SESSIONS_MAX);
         for (_, path) in files.into_iter().take(surplus) {
+            let lock = path.with_extension("lock");
             engine::log::removed(&path, std::fs::remove_file(&path));
+            engine::log::removed(&lock, std::fs::remove_file(&lock));
         }
     }
 }
@@ -134,9 +154,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..SESSIONS_MAX + 20 {
             let one = file(dir.path(), &format!("s{number}"));
+            let _lock = one.try_lock().unwrap().unwrap();
+            assert!(one.try_lock().unwrap().is_none(), "one call at a time");
             one.save(&SessionRecord::default()).unwrap();
         }
         let left = std::fs::read_dir(dir.path().join(DIRECTORY)).unwrap();
-        assert_eq!(left.count(), SESSIONS_MAX);
+        assert_eq!(left.count(), 2 * SESSIONS_MAX);
     }
 }

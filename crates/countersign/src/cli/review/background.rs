@@ -20,6 +20,12 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let app = context.open_app().await?;
     let limit = Duration::from_secs(args.time_limit.unwrap_or(TIME_LIMIT_SECS));
     let options = review_options(args);
-    commit_review::review_commits(&app, &context.directory, &options, limit).await?;
+    Box::pin(commit_review::review_commits(
+        &app,
+        &context.directory,
+        &options,
+        limit,
+    ))
+    .await?;
     Ok(ExitKind::Done)
 }

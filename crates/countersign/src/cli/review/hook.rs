@@ -13,7 +13,9 @@ use crate::cli::Context;
 use crate::cli::out::{escaped_json, print_raw};
 use crate::cli::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
-use app::operations::session_hook::{self, HookCall, HookInput, HookReply, SessionCli};
+use app::operations::session_hook::{
+    self, HookCall, HookInput, HookReply, SessionCli, SessionEvent,
+};
 use app::settings;
 
 /// Time limit of a review, in seconds. It is shorter than the timeout in the CLI's settings.
@@ -40,6 +42,19 @@ async fn answer(args: Args, cli: SessionCli, context: &Context) -> Result<HookRe
     let bytes = read_input().await?;
     let input = HookInput::parse(cli, &bytes)
         .map_err(|reason| Failure::usage(format!("the hook's input cannot be used: {reason}")))?;
+    match answer_input(args, cli, &input, context).await {
+        // A prompt is not reviewed. What is wrong is said at the end of the turn.
+        Err(_) if matches!(input.event, SessionEvent::Prompt(_)) => Ok(HookReply::default()),
+        answered => answered,
+    }
+}
+
+async fn answer_input(
+    args: Args,
+    cli: SessionCli,
+    input: &HookInput,
+    context: &Context,
+) -> Result<HookReply, Failure> {
     let app = context.open_app().await?;
     let time_limit = Duration::from_secs(args.time_limit.unwrap_or(TIME_LIMIT_SECS));
     let directory: PathBuf = match &input.directory {
@@ -49,14 +64,13 @@ async fn answer(args: Args, cli: SessionCli, context: &Context) -> Result<HookRe
     let options = review_options(args);
     let call = HookCall {
         cli,
-        input: &input,
+        input,
         directory: &directory,
         options: &options,
         time_limit,
     };
     let (stopper, stop) = StopSignal::pair();
-    let work = session_hook::answer(&app, &call, stop);
-    tokio::pin!(work);
+    let mut work = Box::pin(session_hook::answer(&app, &call, stop));
     let mut signals = StopRequests::listen()?;
     loop {
         tokio::select! {

@@ -10,13 +10,14 @@ use regex::Regex;
 use super::root;
 use crate::support::World;
 
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "docs/first-hour.md",
     "docs/agents.md",
     "docs/escalations.md",
     "docs/ci-gate.md",
     "docs/epics.md",
+    "docs/in-session.md",
     "docs/notifications.md",
 ];
 /// Installing and building cannot be shown here.

@@ -96,6 +96,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
     let man = world.root().join("man");
     let calls: &[(&str, &[&str])] = &[
         ("agent install", &[]),
+        ("agent uninstall", &["--dry-run"]),
         ("agent list", &[]),
         ("clean", &[]),
         ("config check", &[]),
@@ -108,6 +109,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         ("export", &["--as", "findings", "greet"]),
         ("findings parse", &[review]),
         ("findings track", &[review, review]),
+        ("hook dismiss", &[]),
         ("hook install", &[]),
         ("hook uninstall", &[]),
         ("insights", &[]),
