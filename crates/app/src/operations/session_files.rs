@@ -34,7 +34,7 @@ pub struct SessionInstall {
     pub review_flags: Vec<String>,
 }
 
-/// What happens to a file.
+/// Kind of a change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {

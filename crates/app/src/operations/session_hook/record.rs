@@ -1,5 +1,5 @@
-//! What is remembered of a session between two calls of the hook. There is one small file for each
-//! session; the oldest go when there are too many.
+//! The memory of a session between two calls of the hook. There is one small file for each session;
+//! the oldest go when there are too many.
 
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;

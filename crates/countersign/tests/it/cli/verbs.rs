@@ -42,8 +42,8 @@ fn the_help_names_every_verb_and_every_exit_code() {
             Set up:
               doctor       Check that this machine and project are ready, and say how to fix what is not
               config       Show the configuration, the source of each value, and mistakes in it
-              agent        List the agent CLIs on this machine, and install agent files for Claude Code
-              hook         Install a git hook that reviews commits before they are pushed
+              agent        List the agent CLIs on this machine, and install Countersign into their sessions
+              hook         Install git hooks that review commits before a push, or each commit in the background
               completions  Print completions for your shell
               man          Print or write manual pages
 
