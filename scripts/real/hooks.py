@@ -23,7 +23,7 @@ def claude(_scene, _url):
 
 
 def codex(scene, url):
-    # A person accepts new hooks once with /hooks; without a terminal the flag does.
+    # A person is asked at the start whether to trust new hooks; without a terminal the flag stands for that.
     trusted = f'projects.{json.dumps(scene.repository)}.trust_level="trusted"'
     return ["codex", "exec", "--json", "-s", "workspace-write", "-m", clis.MODEL, "-c", trusted, *scene.flags,
             *clis.CLIS["codex"].settings(url).args, "-"], {}

@@ -54,12 +54,9 @@ pub(super) fn opencode_plugin(flags: &[String]) -> String {
 /// Returns what the person has to know or do after the installation.
 pub(super) fn note(cli: SessionCli, scope: InstallScope) -> Option<&'static str> {
     match (cli, scope) {
-        (SessionCli::Codex, InstallScope::Project) => Some(
-            "codex runs new hooks only after you accept them: start codex in this project and type /hooks",
+        (SessionCli::Codex, _) => Some(
+            "codex asks at its next start whether you trust the new hooks; until then, and in `codex exec`, it skips them without a message",
         ),
-        (SessionCli::Codex, InstallScope::User) => {
-            Some("codex runs new hooks only after you accept them: start codex and type /hooks")
-        }
         (SessionCli::Gemini, InstallScope::Project) => {
             Some("gemini runs a project's hooks only in folders that you trust")
         }

@@ -141,7 +141,7 @@ fn hooks_are_added_to_settings_and_taken_out_again() {
         wrote ROOT/repository/.gemini/settings.json
         wrote ROOT/repository/.opencode/command/countersign.md
         wrote ROOT/repository/.opencode/plugin/countersign.js
-        codex runs new hooks only after you accept them: start codex in this project and type /hooks
+        codex asks at its next start whether you trust the new hooks; until then, and in `codex exec`, it skips them without a message
         gemini runs a project's hooks only in folders that you trust
         opencode loads the plugin at its next start; `opencode run` ends before the review, so only its interactive sessions are sent back
     "#]].assert_eq(&world.masked(&ran.out));
