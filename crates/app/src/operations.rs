@@ -22,6 +22,7 @@ pub mod forecasts;
 pub mod history;
 pub mod hooks;
 pub mod identity;
+pub mod import_config;
 pub mod init;
 pub mod insights;
 pub mod messages;

@@ -1,9 +1,11 @@
 //! The only module that reads the environment and configuration files. All other code gets values.
 
+pub mod config_merge;
 pub mod config_problems;
 pub mod detect;
 pub mod epic_file;
 pub mod file;
+pub mod import;
 pub mod layers;
 pub mod logging;
 pub mod notify;

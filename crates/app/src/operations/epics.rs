@@ -1,10 +1,12 @@
 //! Epics: their tickets are added once, run in parallel, and a person signs the whole at the end.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::process::StopSignal;
 use engine::project::Project;
 use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, epic_status, summarize};
+use flow::ticket::Spec;
 use flow::{Policy, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +14,7 @@ use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
 use super::tickets::{AddedTicket, add};
-use super::{App, retry_while_unavailable, run};
+use super::{App, project, retry_while_unavailable, run};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::TicketRequest;
@@ -52,6 +54,13 @@ pub struct EpicReport {
     pub completion: EpicSummary,
 }
 
+/// Tickets of imported epics: those that were added, and those that were there before.
+#[derive(Debug, Default)]
+pub struct EpicAdditions {
+    pub added: Vec<AddedTicket>,
+    pub existing: Vec<TicketId>,
+}
+
 /// Stores an epic, and those of its tickets that do not exist yet.
 pub async fn add_epic(
     app: &App,
@@ -59,34 +68,92 @@ pub async fn add_epic(
     repository: Option<&Project>,
     policy: &Policy,
 ) -> Result<Vec<AddedTicket>, Failure> {
-    let mut new = Vec::new();
-    for (id, spec) in &file.tickets {
-        if let Some(stored) = app.coordinator.store.ticket(id).await? {
-            if stored.ticket.spec.context.epic.as_deref() != Some(&file.id) {
-                return Err(Failure::usage(format!(
-                    "a ticket {id} exists and does not belong to this epic"
-                ))
-                .hint("give the epic's ticket another id"));
-            }
-            continue;
-        }
-        let mut spec = spec.clone();
-        if let Some(project) = repository {
-            spec.context.repository = Some(project.git.common_dir().to_string_lossy().into_owned());
-            spec.context
+    let (mut new, _) = missing_tickets(app, std::slice::from_ref(file)).await?;
+    if let Some(project) = repository {
+        for request in &mut new {
+            let context = &mut request.spec.context;
+            context.repository = Some(project.git.common_dir().to_string_lossy().into_owned());
+            context
                 .base_branch
                 .get_or_insert_with(|| project.config.base_branch.clone());
         }
-        new.push(TicketRequest {
-            id: Some(id.clone()),
-            spec,
-        });
     }
     let added = add(app, new, policy).await?;
-    if !file.id.is_empty() && !file.title.is_empty() {
-        save_epic_file(app, file).await?;
-    }
+    save_epic_files(app, std::slice::from_ref(file)).await?;
     Ok(added)
+}
+
+/// Stores several imported epics at once, and those of their tickets that do not exist yet. The
+/// tickets may depend on each other across the epics. They belong to the repository of the
+/// directory, if it is in one.
+pub async fn add_imported(
+    app: &App,
+    files: &[EpicFile],
+    directory: Option<&Path>,
+) -> Result<EpicAdditions, Failure> {
+    let (mut new, existing) = missing_tickets(app, files).await?;
+    let policy = match directory {
+        Some(directory) => project::assign_current_repository(app, directory, &mut new).await?,
+        None => Policy::default(),
+    };
+    let added = add(app, new, &policy).await?;
+    save_epic_files(app, files).await?;
+    Ok(EpicAdditions { added, existing })
+}
+
+/// Splits the tickets into new ones and the ids of those that exist.
+async fn missing_tickets(
+    app: &App,
+    files: &[EpicFile],
+) -> Result<(Vec<TicketRequest>, Vec<TicketId>), Failure> {
+    let (mut new, mut existing) = (Vec::new(), Vec::new());
+    for file in files {
+        for (id, spec) in &file.tickets {
+            if let Some(stored) = app.coordinator.store.ticket(id).await? {
+                refuse_other_ticket(&stored.ticket, file, spec)?;
+                existing.push(id.clone());
+                continue;
+            }
+            new.push(TicketRequest {
+                id: Some(id.clone()),
+                spec: spec.clone(),
+            });
+        }
+    }
+    Ok((new, existing))
+}
+
+async fn save_epic_files(app: &App, files: &[EpicFile]) -> Result<(), Failure> {
+    for file in files {
+        if !file.id.is_empty() && !file.title.is_empty() {
+            save_epic_file(app, file).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an existing ticket that is not the file's: one of another epic, or, without an epic, one
+/// with another title.
+fn refuse_other_ticket(stored: &Ticket, file: &EpicFile, spec: &Spec) -> Result<(), Failure> {
+    let id = &stored.id;
+    if file.id.is_empty() {
+        let title = findings::one_line(&spec.title);
+        if stored.spec.context.epic.is_none() && stored.spec.title == title {
+            return Ok(());
+        }
+        return Err(Failure::usage(format!(
+            "a ticket {id} exists, and it is another one: {}",
+            stored.spec.title
+        ))
+        .hint("give the ticket in the file another id"));
+    }
+    if stored.spec.context.epic.as_deref() != Some(&file.id) {
+        return Err(Failure::usage(format!(
+            "a ticket {id} exists and does not belong to this epic"
+        ))
+        .hint("give the epic's ticket another id"));
+    }
+    Ok(())
 }
 
 async fn save_epic_file(app: &App, file: &EpicFile) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! Rules come from the base branch and never from the work tree of the change. Flags win over
 //! files, because the person who types them sees them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use engine::repo_sync::RepoSync;
 use engine::sandbox::SandboxProfile;
 use flow::brief::ProjectRules;
 use flow::policy::Land;
-use flow::ticket::Spec;
+use flow::ticket::{Spec, TicketContext};
 use flow::{Policy, Role, Ticket, Time};
 
 use super::project_rules;
@@ -242,8 +243,20 @@ pub async fn assign_current_repository(
     if open_repository(&app.environment, directory).await.is_err() {
         return Ok(policy);
     }
+    // The settings of a base branch are read once, however many tickets an import adds.
+    let mut by_base: BTreeMap<Option<String>, (TicketContext, Policy)> = BTreeMap::new();
     for request in requests {
+        let context = &mut request.spec.context;
+        if let Some((known, known_policy)) = by_base.get(&context.base_branch) {
+            context.repository.clone_from(&known.repository);
+            context.base_branch.clone_from(&known.base_branch);
+            context.remote.clone_from(&known.remote);
+            policy = known_policy.clone();
+            continue;
+        }
+        let base = context.base_branch.clone();
         policy = assign_repository(app, &directory.to_string_lossy(), &mut request.spec).await?;
+        by_base.insert(base, (request.spec.context.clone(), policy.clone()));
     }
     Ok(policy)
 }

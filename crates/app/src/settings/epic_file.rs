@@ -5,7 +5,7 @@ use flow::TicketId;
 use flow::ticket::{Spec, TicketContext};
 use serde_json::{Map, Value};
 
-use super::ticket_fields::{TicketFields, sentence};
+use super::ticket_fields::{LenientFields, TicketFields, sentence};
 use super::ticket_file::{self, TicketRequest, id_for};
 use crate::failure::Failure;
 
@@ -23,8 +23,37 @@ pub struct EpicFile {
     pub tickets: Vec<(TicketId, Spec)>,
     /// Tickets that were left out, with the reason.
     pub remarks: Vec<String>,
+    /// Values of known fields that have no meaning here, each as a sentence.
+    pub unread: Vec<String>,
     /// The file with all its fields, known or not.
     pub raw: Value,
+}
+
+impl EpicFile {
+    /// Returns an epic without tickets; with an empty id, a group of tickets without an epic.
+    pub fn group(id: &str, title: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            no_gate: id.is_empty(),
+            base: None,
+            tickets: Vec::new(),
+            remarks: Vec::new(),
+            unread: Vec::new(),
+            raw: Value::Null,
+        }
+    }
+
+    fn with_ticket(mut self, id: TicketId, spec: Spec) -> Self {
+        self.tickets.push((id, spec));
+        self
+    }
+}
+
+/// A ticket of a file, and the values that could not be read.
+pub(super) struct TicketEntry {
+    pub ticket: (TicketId, Spec),
+    pub unread: Vec<String>,
 }
 
 /// Reads an epic; `None` if the file is a single ticket or in no known format.
@@ -56,8 +85,12 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
     if is_json(name)
         && let Some(Value::Object(fields)) = value(name, bytes)?
     {
-        let (id, spec) = task(name, &fields)?;
-        return Ok(single_ticket(id, spec, Value::Object(fields)));
+        let entry = task(name, &fields)?;
+        let (id, spec) = entry.ticket;
+        return Ok(EpicFile {
+            unread: entry.unread,
+            ..single_ticket(id, spec, Value::Object(fields))
+        });
     }
     let TicketRequest { id, spec } = ticket_file::read(name, bytes)?;
     let (id, spec) = story(id, spec);
@@ -66,14 +99,11 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
 
 fn single_ticket(id: TicketId, spec: Spec, raw: Value) -> EpicFile {
     EpicFile {
-        id: spec.context.epic.clone().unwrap_or_default(),
-        title: String::new(),
         no_gate: true,
-        base: None,
-        tickets: vec![(id, spec)],
-        remarks: Vec::new(),
         raw,
+        ..EpicFile::group(spec.context.epic.as_deref().unwrap_or_default(), "")
     }
+    .with_ticket(id, spec)
 }
 
 fn is_json(name: &str) -> bool {
@@ -119,9 +149,12 @@ fn epic(name: &str, raw: &Value, list: &[Value]) -> Result<EpicFile, Failure> {
     let requirements = coordination_sentences(raw);
     let base = text(raw, &["base", "base_branch"]).map(str::to_owned);
     let mut tickets = Vec::with_capacity(list.len());
+    let mut unread = Vec::new();
     for (index, item) in list.iter().enumerate() {
         let place = format!("{name}: ticket {}", index + 1);
-        let (ticket, mut spec) = entry(&place, item)?;
+        let entry = entry(&place, item)?;
+        unread.extend(entry.unread);
+        let (ticket, mut spec) = entry.ticket;
         spec.context.epic = Some(id.clone());
         spec.context.base_branch = spec.context.base_branch.or_else(|| base.clone());
         let of_ticket = std::mem::take(&mut spec.context.coordination);
@@ -139,18 +172,22 @@ fn epic(name: &str, raw: &Value, list: &[Value]) -> Result<EpicFile, Failure> {
         base,
         tickets,
         remarks: Vec::new(),
+        unread,
         raw: raw.clone(),
     })
 }
 
 /// Reads one ticket of an epic.
-fn entry(name: &str, item: &Value) -> Result<(TicketId, Spec), Failure> {
+fn entry(name: &str, item: &Value) -> Result<TicketEntry, Failure> {
     if let Some(title) = item.as_str() {
         let spec = Spec {
             title: title.to_owned(),
             ..Spec::default()
         };
-        return Ok((id_for(title), spec));
+        return Ok(TicketEntry {
+            ticket: (id_for(title), spec),
+            unread: Vec::new(),
+        });
     }
     let Value::Object(fields) = item else {
         return Err(Failure::usage(format!(
@@ -162,8 +199,12 @@ fn entry(name: &str, item: &Value) -> Result<(TicketId, Spec), Failure> {
 
 /// Reads a ticket from the fields of a task file, an epic's ticket or our own format. Unknown
 /// fields are stored with it.
-fn task(name: &str, fields: &Map<String, Value>) -> Result<(TicketId, Spec), Failure> {
-    let (mut own, mut rest) = TicketFields::read_leniently(fields);
+pub(super) fn task(name: &str, fields: &Map<String, Value>) -> Result<TicketEntry, Failure> {
+    let LenientFields {
+        fields: mut own,
+        mut rest,
+        unread,
+    } = TicketFields::read_leniently(fields);
     let title = own.title.take().or_else(|| own.id.clone());
     own.title = title.as_deref().map(findings::one_line);
     let mut inherited = context(rest.shift_remove("context").as_ref());
@@ -180,7 +221,18 @@ fn task(name: &str, fields: &Map<String, Value>) -> Result<(TicketId, Spec), Fai
         extra: inherited.extra,
         ..stated
     };
-    Ok((id, spec))
+    let unread = unread.iter().map(|(key, value)| {
+        let value = findings::shorten(&findings::one_line(&value.to_string()), 60);
+        format!(
+            "{id}: `{}` = {value} has no meaning here and is dropped",
+            findings::one_line(key)
+        )
+    });
+    let unread = unread.collect();
+    Ok(TicketEntry {
+        ticket: (id, spec),
+        unread,
+    })
 }
 
 /// Reads the context of a task file; unknown fields are stored with it.
@@ -270,6 +322,7 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
         text(raw, &["epic_id", "id"]).map_or_else(|| id_for(&title).to_string(), str::to_owned);
     let completed = |state: &Value| text(state, &["status"]) == Some("completed");
     let mut remarks = Vec::new();
+    let mut unread = Vec::new();
     let mut tickets = Vec::new();
     for (key, state) in states {
         if completed(state) {
@@ -280,7 +333,9 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
         }
         let mut fields = state.as_object().cloned().unwrap_or_default();
         fields.insert("id".to_owned(), Value::String(key.clone()));
-        let (ticket, mut spec) = task(&format!("{name}: {key}"), &fields)?;
+        let entry = task(&format!("{name}: {key}"), &fields)?;
+        unread.extend(entry.unread);
+        let (ticket, mut spec) = entry.ticket;
         spec.depends_on.retain(|need| {
             states
                 .get(need.as_str())
@@ -296,6 +351,7 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
         base: None,
         tickets,
         remarks,
+        unread,
         raw: raw.clone(),
     })
 }

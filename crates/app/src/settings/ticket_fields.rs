@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use super::ticket_file::TicketRequest;
 use crate::failure::Failure;
 
-const TITLE_CHARS_MAX: usize = 200;
+/// Longest title of a ticket.
+pub const TITLE_CHARS_MAX: usize = 200;
 
 /// The fields above the text of a ticket file, a whole ticket in YAML, or the body of a request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +60,16 @@ pub struct TicketFields {
     pub needs: Vec<String>,
 }
 
+/// The fields of another system's file, and all that is not among them.
+#[derive(Debug, Default)]
+pub struct LenientFields {
+    pub fields: TicketFields,
+    /// Fields that we do not know, to be stored with the ticket.
+    pub rest: Map<String, Value>,
+    /// Known fields whose value has no meaning here.
+    pub unread: Map<String, Value>,
+}
+
 /// Other names of a field. The first group is documented; the second is what other systems write.
 pub const ALIASES: [(&str, &str); 8] = [
     ("dependencies", "depends_on"),
@@ -89,25 +100,38 @@ pub fn names() -> Vec<String> {
 
 impl TicketFields {
     /// Reads the fields of another system's file. Values are converted where their meaning is
-    /// clear. Fields that we do not know are returned, to be stored with the ticket.
-    pub fn read_leniently(written: &Map<String, Value>) -> (Self, Map<String, Value>) {
+    /// clear.
+    pub fn read_leniently(written: &Map<String, Value>) -> LenientFields {
         let names = names();
         let mut known = Map::new();
         let mut rest = Map::new();
+        let mut unread = Map::new();
         for (key, value) in written {
             let alias = ALIASES.iter().find(|(alias, _)| *alias == key);
             let name = alias.map_or(key.as_str(), |(_, name)| name);
             if !names.iter().any(|known| known == name) {
                 rest.insert(key.clone(), value.clone());
-            } else if let Some(value) = converted(name, value)
+                continue;
+            }
+            match converted(name, value) {
                 // A field's own name goes before its aliases.
-                && (alias.is_none() || !known.contains_key(name))
-            {
-                known.insert(name.to_owned(), value);
+                Some(value) if alias.is_none() || !known.contains_key(name) => {
+                    known.insert(name.to_owned(), value);
+                }
+                Some(_) => {
+                    unread.insert(key.clone(), value.clone());
+                }
+                None if is_empty(value) => {}
+                None => {
+                    unread.insert(key.clone(), value.clone());
+                }
             }
         }
-        let fields = serde_json::from_value(Value::Object(known)).unwrap_or_default();
-        (fields, rest)
+        LenientFields {
+            fields: serde_json::from_value(Value::Object(known)).unwrap_or_default(),
+            rest,
+            unread,
+        }
     }
 
     /// Checks the fields and makes a specification of them; `name` is for messages.
@@ -174,12 +198,33 @@ fn converted(name: &str, value: &Value) -> Option<Value> {
         .filter(|text| !text.is_empty())
         .map(Value::String)
         .collect();
-    if value.as_str().is_some_and(|text| text.trim().is_empty()) {
+    if is_empty(value) {
         return None;
+    }
+    if name == "priority"
+        && let Some(number) = value.as_str().and_then(priority_of_word)
+    {
+        return Some(number.into());
     }
     [value.clone(), text, Value::Array(list)]
         .into_iter()
         .find(takes)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Our priority for a word that trackers use; higher goes first.
+pub fn priority_of_word(word: &str) -> Option<i32> {
+    match word.trim().to_ascii_lowercase().as_str() {
+        "critical" | "urgent" | "highest" => Some(90),
+        "high" => Some(70),
+        "medium" | "normal" => Some(50),
+        "low" => Some(30),
+        "lowest" => Some(10),
+        _ => None,
+    }
 }
 
 /// A value in words: `{arity: 2}` is `arity 2`.
@@ -203,26 +248,32 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(value: Value) -> (TicketFields, Map<String, Value>) {
+    fn read(value: Value) -> LenientFields {
         TicketFields::read_leniently(value.as_object().unwrap())
     }
 
     #[test]
     fn other_systems_names_and_forms_are_understood_and_the_rest_is_kept() {
-        let (fields, rest) = read(json!({
+        let LenientFields {
+            fields,
+            rest,
+            unread,
+        } = read(json!({
             "key": "P-7", "summary": "Mend it", "type": "fix", "priority": "high",
             "acceptance_criteria": [{"given": "a name"}, "it greets"], "dependencies": ["P-3"],
             "needs": "gpu=yes", "pr_number": 12, "labels": ["x"], "description": "",
+            "critical": "perhaps",
         }));
         assert_eq!(fields.id.as_deref(), Some("P-7"));
         assert_eq!(fields.title.as_deref(), Some("Mend it"));
         assert_eq!(fields.kind.as_deref(), Some("fix"));
-        assert_eq!(fields.priority, None, "a word is no number");
+        assert_eq!(fields.priority, Some(70), "high");
         assert_eq!(fields.acceptance, ["given a name", "it greets"]);
         assert_eq!(fields.depends_on, ["P-3"]);
         assert_eq!(fields.needs, ["gpu=yes"]);
         assert_eq!(fields.pr_number, Some(12));
         assert_eq!(rest.keys().collect::<Vec<_>>(), ["labels"]);
+        assert_eq!(unread.keys().collect::<Vec<_>>(), ["critical"]);
     }
 
     #[test]
@@ -231,7 +282,7 @@ mod tests {
             json!({"title": "own", "summary": "other"}),
             json!({"summary": "other", "title": "own"}),
         ] {
-            assert_eq!(read(value).0.title.as_deref(), Some("own"));
+            assert_eq!(read(value).fields.title.as_deref(), Some("own"));
         }
     }
 

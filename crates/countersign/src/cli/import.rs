@@ -1,58 +1,228 @@
-//! `countersign import`: adds tickets from files of other systems.
+//! `countersign import`: adds tickets from files of other systems, and proposes a configuration
+//! from the files of an agent framework.
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::Context;
 use app::failure::{ExitKind, Failure};
+use app::operations::import_config::{self, ConfigChange, ImportedConfig};
 use app::operations::questions::tickets::ImportFile;
-use app::settings::epic_file::{BYTES_MAX, read_any};
+use app::settings::import::{
+    BYTES_MAX, ImportReport, ImportedTickets, agent_framework, read_tickets,
+};
 use app::settings::read_bounded;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Known formats, detected by content: an epic (YAML with `tickets`), an epic-state.json, a task file (JSON
-with `id`, `title`, `context`, …), a story (Markdown, `# Story 1.2: …`), a ticket file. Unknown fields
-are kept and exported again.")]
+Known formats, detected by content:
+  an epic (YAML with `tickets`), an epic-state.json, a task file (JSON with `id`, `title`, `context`, …),
+  a story (Markdown, `# Story 1.2: …`), a ticket file
+  issues.jsonl of beads
+  tasks.json of task-master, with tags and subtasks
+  agents.yaml and agent-framework.yaml: they become settings, printed first and written with --write
+
+Everything that has no meaning here is named. Unknown fields of tasks are kept with the ticket.
+
+Examples:
+  countersign import --dry-run .beads/issues.jsonl
+  countersign import .taskmaster/tasks/tasks.json
+  countersign import config/agents.yaml config/agent-framework.yaml
+  countersign import config/agents.yaml config/agent-framework.yaml --write")]
 pub struct Args {
     /// Files to import; each may contain one or more tickets.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Read and report without adding anything.
+    /// Read and report without adding or writing anything.
     #[arg(long)]
     dry_run: bool,
+    /// Write the settings of agents.yaml and agent-framework.yaml. Existing files are extended:
+    /// everything in them stays.
+    #[arg(long, conflicts_with = "dry_run")]
+    write: bool,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
-    let mut files = Vec::new();
+    let mut tickets = Vec::new();
+    let mut framework = Vec::new();
     for path in &args.files {
         let bytes = read_bounded(&context.directory.join(path), "the file", BYTES_MAX)?;
         let name = path.to_string_lossy().into_owned();
         // All files are read before the first is imported, so that a bad one adds nothing.
-        let read = read_any(&name, &bytes)?;
-        files.push((name, String::from_utf8_lossy(&bytes).into_owned(), read));
-    }
-    let mut all = Vec::new();
-    if args.dry_run {
-        for (id, spec) in files.iter().flat_map(|(_, _, file)| &file.tickets) {
-            context
-                .out
-                .line(format!("[DRY-RUN] Would add {id}: {}", spec.title));
-            all.push(serde_json::json!({"id": id, "title": spec.title}));
+        if agent_framework::recognizes(&name, &bytes) {
+            framework.push((name, bytes));
+        } else {
+            let read = read_tickets(&name, &bytes)?;
+            tickets.push((name, String::from_utf8_lossy(&bytes).into_owned(), read));
         }
+    }
+    let config = if framework.is_empty() {
+        None
     } else {
-        for (name, text, file) in files {
-            for note in &file.remarks {
-                context.out.line(format!("note: {note}"));
-            }
-            for added in context.ask(ImportFile { name, text }).await?.tickets {
+        let (environment, directory) = (&context.environment, &context.directory);
+        Some(import_config::propose(environment, directory, &framework).await?)
+    };
+    // A server has its own repositories.
+    let is_local = context.environment.server.address.is_none();
+    let repository = is_local.then(|| context.directory.to_string_lossy().into_owned());
+    let mut outcome = TicketOutcome::default();
+    for (name, text, read) in tickets {
+        if args.dry_run {
+            show_plan(&name, &read, context, &mut outcome);
+        } else {
+            let request = ImportFile {
+                name,
+                text,
+                repository: repository.clone(),
+            };
+            let answer = context.ask(request).await?;
+            for added in answer.tickets {
                 context.out.line(format!(
                     "added {} ({}): {}",
                     added.id, added.stage, added.title
                 ));
-                all.push(serde_json::to_value(added).unwrap_or_default());
+                outcome
+                    .tickets
+                    .push(serde_json::to_value(added).unwrap_or_default());
             }
+            for id in answer.existing {
+                context
+                    .out
+                    .line(format!("{id} is there already and stays as it is"));
+                outcome.existing.push(id.to_string());
+            }
+            show_report(&answer.report, context);
+            outcome.reports.push(answer.report);
         }
     }
-    context.out.print_json(&serde_json::json!({"tickets": all}));
+    if let Some(config) = &config {
+        show_config(config, &args, context)?;
+    }
+    context.out.print_json(&json!({
+        "tickets": outcome.tickets,
+        "existing": outcome.existing,
+        "reports": outcome.reports,
+        "configuration": config,
+        "written": args.write && config.is_some(),
+    }));
     Ok(ExitKind::Done)
+}
+
+/// Results of all files with tickets, for JSON.
+#[derive(Default)]
+struct TicketOutcome {
+    tickets: Vec<Value>,
+    existing: Vec<String>,
+    reports: Vec<ImportReport>,
+}
+
+fn show_plan(name: &str, read: &ImportedTickets, context: &Context, outcome: &mut TicketOutcome) {
+    let out = &context.out;
+    for epic in read.epics.iter().filter(|epic| !epic.title.is_empty()) {
+        out.line(format!(
+            "[DRY-RUN] Would add the epic {}: {}",
+            epic.id, epic.title
+        ));
+    }
+    for (id, spec) in read.tickets() {
+        let needs: Vec<&str> = spec.depends_on.iter().map(flow::TicketId::as_str).collect();
+        let after = if needs.is_empty() {
+            String::new()
+        } else {
+            format!(", after {}", needs.join(", "))
+        };
+        out.line(format!(
+            "[DRY-RUN] Would add {id}: {} (priority {}{after})",
+            spec.title, spec.priority
+        ));
+        outcome.tickets.push(json!({
+            "id": id,
+            "title": spec.title,
+            "priority": spec.priority,
+            "depends_on": spec.depends_on,
+            "epic": spec.context.epic,
+        }));
+    }
+    if read.tickets().next().is_none() {
+        out.line(format!("[DRY-RUN] {name} has nothing to add"));
+    }
+    show_report(&read.report, context);
+    outcome.reports.push(read.report.clone());
+}
+
+fn show_report(report: &ImportReport, context: &Context) {
+    let parts = [
+        ("left out", &report.left_out),
+        ("changed", &report.changed),
+        ("kept without effect", &report.kept),
+        ("not understood", &report.not_understood),
+    ];
+    for (heading, lines) in parts.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        context.out.line(format!("{heading}:"));
+        for line in lines {
+            context.out.print_wrapped(&format!("  {line}"), 4);
+        }
+    }
+}
+
+fn show_config(config: &ImportedConfig, args: &Args, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    for change in &config.files {
+        show_change(change, context);
+    }
+    if !config.workers.is_empty() {
+        out.line("queues need no setting; these workers take their tasks:");
+        for worker in &config.workers {
+            out.line(format!("  {worker}"));
+        }
+    }
+    show_report(&config.report, context);
+    if args.write {
+        import_config::write(config)?;
+        for change in &config.files {
+            let file = change.file.display();
+            match (change.merged.added.is_empty(), change.exists) {
+                (true, _) => out.line(format!("{file} has all of it already")),
+                (false, true) => out.line(format!("extended {file}")),
+                (false, false) => out.line(format!("wrote {file}")),
+            }
+        }
+        out.line("next: countersign config check");
+    } else {
+        let prefix = if args.dry_run { "[DRY-RUN] " } else { "" };
+        out.line(format!(
+            "{prefix}no configuration was written: pass --write to do it"
+        ));
+    }
+    Ok(())
+}
+
+fn show_change(change: &ConfigChange, context: &Context) {
+    let out = &context.out;
+    let file = change.file.display();
+    let added: Vec<_> = change
+        .settings
+        .iter()
+        .filter(|setting| change.merged.added.contains(&setting.key))
+        .collect();
+    if added.is_empty() {
+        out.line(format!("{file} has all of it already"));
+    } else {
+        let verb = if change.exists {
+            "gets"
+        } else {
+            "would be new, with"
+        };
+        out.line(format!("{file} {verb}:"));
+    }
+    for setting in added {
+        out.line(format!(
+            "  {} = {}  # {}",
+            setting.key, setting.value, setting.origin
+        ));
+    }
+    for conflict in &change.merged.conflicts {
+        out.line(format!("  kept: {conflict}"));
+    }
 }

@@ -13,6 +13,7 @@ mod bad_store;
 mod config;
 mod convert;
 mod hook;
+mod import;
 mod init;
 mod new_ticket;
 mod short_ids;

@@ -16,7 +16,7 @@ use crate::operations::diff::{self, RoundDiff};
 use crate::operations::export::{self, ExportFormat};
 use crate::operations::tickets::{self, AddedTicket};
 use crate::operations::{App, epics, forecasts, parse_ticket_id, project};
-use crate::settings::epic_file;
+use crate::settings::import::{self, ImportReport};
 use crate::settings::ticket_fields::{self, TicketFields};
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
@@ -287,27 +287,36 @@ pub struct ImportFile {
     /// The file's name; its extension tells the format.
     pub name: String,
     pub text: String,
+    /// A path on the server. Without it the tickets belong to no repository.
+    #[serde(default)]
+    pub repository: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ImportedTickets {
-    pub remarks: Vec<String>,
+pub struct ImportedFile {
     pub tickets: Vec<AddedTicket>,
+    /// Tickets of the file that were there before. They stay as they are.
+    #[serde(default)]
+    pub existing: Vec<TicketId>,
+    #[serde(default)]
+    pub report: ImportReport,
 }
 
 #[async_trait]
 impl Question for ImportFile {
-    type Answer = ImportedTickets;
+    type Answer = ImportedFile;
     const METHOD: Method = Method::Post;
     const PATH: &'static str = "/api/v1/imports";
     const CREATES: bool = true;
 
-    async fn answer(self, app: &App) -> Result<ImportedTickets, Failure> {
-        let file = epic_file::read_any(&self.name, self.text.as_bytes())?;
-        let tickets = epics::add_epic(app, &file, None, &Policy::default()).await?;
-        Ok(ImportedTickets {
-            remarks: file.remarks,
-            tickets,
+    async fn answer(self, app: &App) -> Result<ImportedFile, Failure> {
+        let file = import::read_tickets(&self.name, self.text.as_bytes())?;
+        let directory = self.repository.as_deref().map(Path::new);
+        let additions = epics::add_imported(app, &file.epics, directory).await?;
+        Ok(ImportedFile {
+            tickets: additions.added,
+            existing: additions.existing,
+            report: file.report,
         })
     }
 }
