@@ -1,6 +1,6 @@
 //! `countersign ticket …`: adds, lists, shows and changes tickets.
 
-mod comment;
+pub mod comment;
 
 use std::path::{Path, PathBuf};
 

@@ -60,7 +60,7 @@ Examples:
   countersign watch --once      one frame, for scripts
 
 Keys: j k move · Enter open · 1-5 filter tickets · / open by id · w work · s settle an escalation ·
-n next finding · [ ] another round · ? all keys · q back or quit";
+c add a finding · n next finding · [ ] another round · ? all keys · q back or quit";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;

@@ -94,7 +94,7 @@ pub async fn import(args: ImportArgs, context: &Context) -> Result<ExitKind, Fai
 }
 
 /// Parses `src/main.rs:12`, `src/main.rs:12-15` or `src/main.rs`.
-fn parse_place(place: &str) -> Result<(String, Option<u32>, Option<u32>), Failure> {
+pub fn parse_place(place: &str) -> Result<(String, Option<u32>, Option<u32>), Failure> {
     let bad = || {
         Failure::usage(format!("{place:?} is not a place in a file"))
             .hint("write FILE:LINE or FILE:FIRST-LAST, such as src/main.rs:12")

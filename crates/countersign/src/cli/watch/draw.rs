@@ -1,6 +1,7 @@
 //! Draws the view. It decides and reads nothing: the same view at the same size gives the same
 //! screen.
 
+mod comment_dialog;
 mod open_ticket;
 mod resolve_dialog;
 mod ticket_list;
@@ -65,6 +66,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, theme: &Theme) {
     }
     draw_line(frame, foot, footer(view, theme), theme);
     resolve_dialog::draw(frame, body, view, theme);
+    comment_dialog::draw(frame, body, view, theme);
     if !theme.colours {
         let buffer = frame.buffer_mut();
         for cell in &mut buffer.content {
@@ -199,7 +201,7 @@ fn footer(view: &View, theme: &Theme) -> Line<'static> {
     let dot = theme.glyphs.dot;
     let text = match (&view.opened, view.screen) {
         (_, ViewScreen::Help) => "any key goes back".to_owned(),
-        (Some(opened), _) if opened.resolve_dialog.is_some() => String::new(),
+        (Some(opened), _) if opened.is_typing() => String::new(),
         (Some(opened), _) => {
             let settle = if opened.waiting.is_some() {
                 "s settle"
@@ -207,7 +209,7 @@ fn footer(view: &View, theme: &Theme) -> Line<'static> {
                 "j k scroll"
             };
             format!(
-                "{settle} {dot} Tab next {dot} n finding {dot} [ ] round {dot} ? keys {dot} q back"
+                "{settle} {dot} c comment {dot} Tab next {dot} n finding {dot} [ ] round {dot} ? keys {dot} q back"
             )
         }
         (None, _) => format!(
@@ -231,6 +233,7 @@ fn help_lines() -> Vec<Line<'static>> {
         ("n N", "next and previous finding in the diff"),
         ("[ ]", "the diff of another round"),
         ("s", "settle an escalation"),
+        ("c", "add a finding of yours; in the diff, on a line"),
         ("q, Esc", "back; at the list, quit"),
         ("Ctrl-C", "quit"),
     ];

@@ -7,11 +7,15 @@ use flow::event::ChoiceOptions;
 use flow::{Actor, Role};
 use tokio::sync::mpsc::Sender;
 
+use super::model::comment_dialog::Comment;
 use super::model::list::PAGE;
 use super::model::resolve_dialog::Decision;
 use super::model::{PageRequest, ViewEvent, ViewRequest};
 use app::failure::Failure;
+use app::operations::person_findings::{self, AddedFinding, PersonFinding};
 use app::operations::{App, diff, escalations, history, overview};
+
+use crate::cli::ticket::comment::parse_place;
 
 /// Maximum number of log lines shown for a ticket.
 const LOG_LINES_MAX: u32 = 1000;
@@ -76,6 +80,10 @@ pub async fn load(
             let resolved = resolve(app, id.as_str(), *decision).await?;
             ViewEvent::Settled(Box::new(resolved), word)
         }
+        ViewRequest::Comment(id, comment) => {
+            let (ticket, added) = add_comment(app, id.as_str(), *comment).await?;
+            ViewEvent::Commented(Box::new(ticket), added)
+        }
         // Handled by the loop before it comes here.
         ViewRequest::Quit => ViewEvent::Tick(app.now()),
     })
@@ -100,4 +108,22 @@ async fn resolve(app: &App, id: &str, decision: Decision) -> Result<flow::Ticket
     // The person's name is typed in the dialog and recorded with the decision.
     let app = app.acting_as(Actor::new(&who, Role::Human));
     escalations::resolve(&app, id, choice, &why).await
+}
+
+/// Adds a finding like `ticket comment`, in the name that the user typed.
+async fn add_comment(
+    app: &App,
+    id: &str,
+    comment: Comment,
+) -> Result<(flow::Ticket, Vec<AddedFinding>), Failure> {
+    let (file, line, end_line) = parse_place(&comment.place)?;
+    let finding = PersonFinding {
+        text: comment.text,
+        file: Some(file),
+        line,
+        end_line,
+        ..PersonFinding::default()
+    };
+    let app = app.acting_as(Actor::new(&comment.who, Role::Human));
+    person_findings::add(&app, id, &[finding], comment.must_fix).await
 }

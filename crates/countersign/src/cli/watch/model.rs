@@ -4,6 +4,7 @@
 //! Answers can arrive late and in any order. Each one names its request, and one that no longer
 //! fits is dropped.
 
+pub mod comment_dialog;
 pub mod list;
 pub mod open_ticket;
 pub mod resolve_dialog;
@@ -16,7 +17,9 @@ use app::operations::diff::RoundDiff;
 use app::operations::escalations::PendingEscalation;
 use app::operations::history::LogLine;
 use app::operations::overview::{Overview, TicketGroup};
+use app::operations::person_findings::AddedFinding;
 use app::operations::{Paged, Stored, TicketRow};
+use comment_dialog::Comment;
 use list::TicketListPage;
 use open_ticket::OpenTicket;
 use resolve_dialog::Decision;
@@ -60,6 +63,8 @@ pub enum ViewEvent {
     Diff(TicketId, Box<RoundDiff>),
     Log(TicketId, Vec<LogLine>),
     Settled(Box<Ticket>, &'static str),
+    /// A person's finding is in the ledger.
+    Commented(Box<Ticket>, Vec<AddedFinding>),
     /// A request failed.
     Failed(String),
 }
@@ -80,6 +85,7 @@ pub enum ViewRequest {
     Diff(TicketId, Option<u32>),
     Log(TicketId),
     Settle(TicketId, Box<Decision>),
+    Comment(TicketId, Box<Comment>),
     Quit,
 }
 
@@ -131,6 +137,7 @@ impl View {
                 }
             }
             ViewEvent::Settled(ticket, word) => return self.handle_resolved(&ticket, word),
+            ViewEvent::Commented(ticket, added) => return self.handle_commented(&ticket, &added),
             ViewEvent::Failed(why) => self.handle_failure(why),
         }
         Vec::new()
@@ -180,7 +187,34 @@ impl View {
         self.refresh()
     }
 
+    fn handle_commented(&mut self, ticket: &Ticket, added: &[AddedFinding]) -> Vec<ViewRequest> {
+        if let Some(opened) = self.open_ticket_mut(&ticket.id) {
+            opened.comment_dialog = None;
+            // Its findings have changed.
+            opened.diff = None;
+        }
+        let entries: Vec<String> = added
+            .iter()
+            .map(|finding| format!("{} ({}) {}", finding.id, finding.severity, finding.title))
+            .collect();
+        let text = format!(
+            "added {}; {} is {}",
+            entries.join(", "),
+            ticket.id,
+            ticket.stage
+        );
+        self.notice = Some((Mood::Good, findings::one_line(&text)));
+        self.refresh()
+    }
+
     fn handle_failure(&mut self, why: String) {
+        if let Some(dialog) = self
+            .opened
+            .as_mut()
+            .and_then(|opened| opened.comment_dialog.as_mut())
+        {
+            dialog.sent = false;
+        }
         if let Some(dialog) = self
             .opened
             .as_mut()
@@ -200,7 +234,7 @@ impl View {
         let typing = self
             .opened
             .as_ref()
-            .is_some_and(|opened| opened.resolve_dialog.is_some());
+            .is_some_and(|opened| opened.is_typing());
         // Other combinations belong to the terminal or the window manager.
         if !typing
             && key

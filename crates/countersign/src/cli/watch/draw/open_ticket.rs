@@ -6,11 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Theme, draw_line, draw_lines, tab_style};
+use super::{Theme, draw_line, draw_lines, highlight_row, tab_style};
 use crate::cli::diff::{self, DiffLine};
 use crate::cli::paint::{bold, dim, mood_style, stage_style, wrap_words};
 use crate::cli::ticket;
 use crate::cli::watch::model::View;
+use crate::cli::watch::model::comment_dialog::CommentDialog;
 use crate::cli::watch::model::open_ticket::{OpenTicket, TabLayout, TabLayoutKey, TicketTab};
 
 pub fn draw(frame: &mut Frame<'_>, areas: [Rect; 3], view: &mut View, theme: &Theme) {
@@ -23,15 +24,23 @@ pub fn draw(frame: &mut Frame<'_>, areas: [Rect; 3], view: &mut View, theme: &Th
     lay_out(opened, body.width.into(), theme);
     let banner = banner(opened);
     let room = usize::from(body.height).saturating_sub(banner.len());
-    let last = opened.drawn.lines.len().saturating_sub(room);
-    opened.top = opened.top.min(last);
-    let visible = opened
-        .drawn
-        .lines
-        .iter()
-        .skip(opened.top)
-        .take(room)
-        .cloned();
+    let chosen = opened
+        .comment_dialog
+        .as_ref()
+        .and_then(CommentDialog::chosen_line);
+    // Below the last line there may be space while a line is chosen: the dialog covers the bottom.
+    if chosen.is_none() {
+        let last = opened.drawn.lines.len().saturating_sub(room);
+        opened.top = opened.top.min(last);
+    }
+    let lines = opened.drawn.lines.iter().enumerate();
+    let visible = lines.skip(opened.top).take(room).map(|(at, line)| {
+        if chosen == Some(at) {
+            highlight_row(line.clone(), body.width.into())
+        } else {
+            line.clone()
+        }
+    });
     draw_lines(
         frame,
         body,
@@ -113,9 +122,14 @@ fn lay_out(opened: &mut OpenTicket, width: usize, theme: &Theme) {
         TicketTab::Log => plain_lines(log_lines(opened, width)),
     };
     let begins = |(at, line): (usize, &DiffLine)| line.finding.is_some().then_some(at);
+    let place = |(at, line): (usize, &DiffLine)| match &line.location {
+        Some((path, Some(number))) => Some((at, format!("{path}:{number}"))),
+        Some((_, None)) | None => None,
+    };
     opened.drawn = TabLayout {
         key: Some(key),
         findings: lines.iter().enumerate().filter_map(begins).collect(),
+        places: lines.iter().enumerate().filter_map(place).collect(),
         lines: lines.into_iter().map(|line| line.line).collect(),
     };
 }

@@ -25,12 +25,16 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, theme: &Theme) {
         None => choice_lines(dialog, area.width.into(), theme),
         Some(form) => form_lines(dialog, form, area.width.into(), theme),
     };
-    let mut lines = vec![
-        Line::styled(theme.glyphs.rule.repeat(area.width.into()), dim()),
-        Line::styled(format!("settle {}", opened.id), bold()),
-    ];
+    let mut lines = vec![Line::styled(format!("settle {}", opened.id), bold())];
     lines.extend(text);
-    // At the bottom, so that the evidence stays visible above.
+    draw_sheet(frame, area, lines, theme);
+}
+
+/// Draws lines at the bottom of the area, so that the evidence stays visible above.
+pub fn draw_sheet(frame: &mut Frame<'_>, area: Rect, text: Vec<Line<'static>>, theme: &Theme) {
+    let rule = theme.glyphs.rule.repeat(area.width.into());
+    let mut lines = vec![Line::styled(rule, dim())];
+    lines.extend(text);
     let height = u16::try_from(lines.len())
         .unwrap_or(u16::MAX)
         .min(area.height);
@@ -70,8 +74,21 @@ fn form_lines(
         Span::styled(format!("{choice:9}"), bold()),
         Span::raw(format!("  {}", meaning(choice))),
     ])];
+    let keys = "Enter: next field, or decide at the last one; Esc: back";
+    lines.extend(field_lines(form, dialog.sent, keys, (width, theme)));
+    lines
+}
+
+/// Renders the fields of a form, and below them the missing field or the keys.
+pub fn field_lines(
+    form: &DecisionForm,
+    sent: bool,
+    keys: &'static str,
+    (width, theme): (usize, &Theme),
+) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
     for (at, field) in form.fields.iter().enumerate() {
-        let selected = at == form.at && !dialog.sent;
+        let selected = at == form.at && !sent;
         let mark = if selected { theme.glyphs.chosen } else { " " };
         let cursor = if selected && !field.toggle { "_" } else { "" };
         let hint = if field.text.is_empty() || field.toggle {
@@ -91,13 +108,10 @@ fn form_lines(
             Span::styled(hint, dim()),
         ]));
     }
-    lines.push(match (form.missing, dialog.sent) {
+    lines.push(match (form.missing, sent) {
         (_, true) => Line::styled("sending", dim()),
         (Some(name), _) => Line::styled(format!("{name} is required"), mood_style(Mood::Bad)),
-        (None, _) => Line::styled(
-            "Enter: next field, or decide at the last one; Esc: back",
-            dim(),
-        ),
+        (None, _) => Line::styled(keys, dim()),
     });
     lines
 }

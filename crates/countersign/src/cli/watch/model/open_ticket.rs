@@ -4,6 +4,7 @@ use flow::TicketId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::ViewRequest;
+use super::comment_dialog::{CommentDialog, CommentOutcome};
 use super::resolve_dialog::{DialogOutcome, ResolveDialog};
 use app::operations::Stored;
 use app::operations::diff::RoundDiff;
@@ -25,6 +26,7 @@ pub struct OpenTicket {
     pub diff: Option<Box<RoundDiff>>,
     pub log: Vec<LogLine>,
     pub resolve_dialog: Option<ResolveDialog>,
+    pub comment_dialog: Option<CommentDialog>,
 }
 
 /// Cached layout of the tab, because a diff may be long.
@@ -35,6 +37,8 @@ pub struct TabLayout {
     pub lines: Vec<ratatui::text::Line<'static>>,
     /// Lines at which findings begin.
     pub findings: Vec<usize>,
+    /// Lines of the newest commit, by their position: `FILE:LINE`.
+    pub places: Vec<(usize, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +96,7 @@ impl OpenTicket {
             diff: None,
             log: Vec::new(),
             resolve_dialog: None,
+            comment_dialog: None,
         }
     }
 
@@ -110,6 +115,8 @@ impl OpenTicket {
         self.waiting = waiting;
         if changed && self.round.is_none() {
             self.diff = None;
+            // The lines to choose from are gone; a text that was begun stays.
+            self.comment_dialog.take_if(|dialog| dialog.form.is_none());
         }
         self.missing_requests()
     }
@@ -137,7 +144,15 @@ impl OpenTicket {
         }
     }
 
+    /// Whether a dialog takes all keys.
+    pub fn is_typing(&self) -> bool {
+        self.resolve_dialog.is_some() || self.comment_dialog.is_some()
+    }
+
     pub fn handle_key(&mut self, key: KeyEvent, body: usize, person: &str) -> TicketKeyOutcome {
+        if self.comment_dialog.is_some() {
+            return self.handle_comment_key(key, body);
+        }
         if let Some(dialog) = &mut self.resolve_dialog {
             return match dialog.handle_key(key) {
                 DialogOutcome::Continue => TicketKeyOutcome::Continue(Vec::new()),
@@ -157,6 +172,7 @@ impl OpenTicket {
             KeyCode::Char('q') | KeyCode::Esc => return TicketKeyOutcome::Close,
             KeyCode::Char('?') => return TicketKeyOutcome::ShowHelp,
             KeyCode::Char('s') => return self.open_dialog(person),
+            KeyCode::Char('c') => return self.open_comment(body, person),
             KeyCode::Tab | KeyCode::Right => return self.step_tab(1),
             KeyCode::BackTab | KeyCode::Left => return self.step_tab(TicketTab::ALL.len() - 1),
             KeyCode::Char('r') => return self.show_tab(TicketTab::Rounds),
@@ -195,6 +211,63 @@ impl OpenTicket {
                 TicketKeyOutcome::Continue(Vec::new())
             }
             None => TicketKeyOutcome::Refuse(format!("{} needs no decision", self.id)),
+        }
+    }
+
+    /// Opens the dialog for a finding of the person; in the diff, a line is chosen first.
+    fn open_comment(&mut self, body: usize, person: &str) -> TicketKeyOutcome {
+        let submission = self
+            .stored
+            .as_ref()
+            .and_then(|stored| stored.ticket.submission.as_ref());
+        let Some(submission) = submission else {
+            return TicketKeyOutcome::Refuse(format!("{} has no commit to comment on", self.id));
+        };
+        let is_diff = self.tab == TicketTab::Diff;
+        let shown = self.diff.as_ref().filter(|_| is_diff);
+        // A finding is recorded on the newest commit, and lines of an older one differ.
+        if shown.is_some_and(|diff| diff.commit != submission.commit) {
+            return TicketKeyOutcome::Refuse(
+                "findings are added to the newest commit: ] shows the next round".to_owned(),
+            );
+        }
+        let places = match shown {
+            Some(_) => self.drawn.places.clone(),
+            None => Vec::new(),
+        };
+        self.comment_dialog = Some(CommentDialog::new(places, self.top, person));
+        self.show_chosen_line(body);
+        TicketKeyOutcome::Continue(Vec::new())
+    }
+
+    fn handle_comment_key(&mut self, key: KeyEvent, body: usize) -> TicketKeyOutcome {
+        let Some(dialog) = &mut self.comment_dialog else {
+            return TicketKeyOutcome::Continue(Vec::new());
+        };
+        let requests = match dialog.handle_key(key, body) {
+            CommentOutcome::Continue => Vec::new(),
+            CommentOutcome::Cancelled => {
+                self.comment_dialog = None;
+                Vec::new()
+            }
+            CommentOutcome::Written(comment) => {
+                vec![ViewRequest::Comment(self.id.clone(), Box::new(comment))]
+            }
+        };
+        self.show_chosen_line(body);
+        TicketKeyOutcome::Continue(requests)
+    }
+
+    /// Scrolls so that the chosen line is above the dialog.
+    fn show_chosen_line(&mut self, body: usize) {
+        let chosen = self
+            .comment_dialog
+            .as_ref()
+            .and_then(CommentDialog::chosen_line);
+        if let Some(line) = chosen {
+            // The form has seven lines at the bottom.
+            let room = body.saturating_sub(8).max(1);
+            self.top = self.top.clamp((line + 1).saturating_sub(room), line);
         }
     }
 

@@ -157,12 +157,7 @@ impl ResolveDialog {
             return DialogOutcome::Continue;
         };
         self.sent = true;
-        let text = |name: &str| {
-            let field = form.fields.iter().find(|field| field.name == name);
-            field
-                .map(|field| field.text.trim().to_owned())
-                .unwrap_or_default()
-        };
+        let text = |name: &str| form.text(name);
         let non_empty = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         DialogOutcome::Decided(Decision {
             choice: self.choice(),
@@ -175,14 +170,23 @@ impl ResolveDialog {
     }
 }
 
-enum FormOutcome {
+/// Result of a key in a form.
+pub enum FormOutcome {
     Continue,
     Cancelled,
     Complete,
 }
 
 impl DecisionForm {
-    fn handle_form_key(&mut self, key: KeyEvent) -> FormOutcome {
+    /// Returns the text of a field.
+    pub fn text(&self, name: &str) -> String {
+        let field = self.fields.iter().find(|field| field.name == name);
+        field
+            .map(|field| field.text.trim().to_owned())
+            .unwrap_or_default()
+    }
+
+    pub fn handle_form_key(&mut self, key: KeyEvent) -> FormOutcome {
         let last = self.fields.len().saturating_sub(1);
         self.missing = None;
         match key.code {

@@ -378,23 +378,23 @@ fn an_escalated_ticket_asks_to_be_settled() {
         80,
         16,
         &expect![[r#"
-        T-400  escalated  round 1  Greet by name
-         rounds 0  findings 1  diff  log
-        ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
-          escalated, waits for a person's decision
-          commit c0ffeec0ff on countersign/T-400 (0 files)
-          after 3 rounds, must-fix findings remain
-          resolve it: countersign escalation show T-400
-          spent $0.00, 0 tokens, 0 s
+            T-400  escalated  round 1  Greet by name
+             rounds 0  findings 1  diff  log
+            ────────────────────────────────────────────────────────────────────────────────
+            waits for you: after 3 rounds, must-fix findings remain; s settles it
+              escalated, waits for a person's decision
+              commit c0ffeec0ff on countersign/T-400 (0 files)
+              after 3 rounds, must-fix findings remain
+              resolve it: countersign escalation show T-400
+              spent $0.00, 0 tokens, 0 s
 
-        findings
-          F1  high  open  greet.sh:2  An empty name is greeted
+            findings
+              F1  high  open  greet.sh:2  An empty name is greeted
 
 
 
-        s settle · Tab next · n finding · [ ] round · ? keys · q back
-    "#]],
+            s settle · c comment · Tab next · n finding · [ ] round · ? keys · q back
+        "#]],
     );
 }
 
@@ -411,27 +411,27 @@ fn the_diff_has_its_findings_in_place() {
         80,
         20,
         &expect![[r#"
-        T-400  escalated  round 1  Greet by name
-         rounds 0  findings 1  diff  log
-        ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
-        T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
+            T-400  escalated  round 1  Greet by name
+             rounds 0  findings 1  diff  log
+            ────────────────────────────────────────────────────────────────────────────────
+            waits for you: after 3 rounds, must-fix findings remain; s settles it
+            T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
 
-        greet.sh  +1 -1
-        ───
-          1   #!/bin/sh
-          2 - echo hello
-          2 + printf 'Hello, %s\n' "$1"
-            ╭ F1 high open · round 1, codex
-            │ An empty name is greeted
-            │ `greet ''` prints `Hello, `.
-            ╰ fix: Refuse it.
-          3   # end
+            greet.sh  +1 -1
+            ───
+              1   #!/bin/sh
+              2 - echo hello
+              2 + printf 'Hello, %s\n' "$1"
+                ╭ F1 high open · round 1, codex
+                │ An empty name is greeted
+                │ `greet ''` prints `Hello, `.
+                ╰ fix: Refuse it.
+              3   # end
 
 
 
-        s settle · Tab next · n finding · [ ] round · ? keys · q back
-    "#]],
+            s settle · c comment · Tab next · n finding · [ ] round · ? keys · q back
+        "#]],
     );
 }
 
@@ -695,10 +695,10 @@ fn colours_can_be_left_out() {
 /// Every key on every screen size is drawn without a panic.
 #[test]
 fn no_key_and_no_size_breaks_it() {
-    let keys = "jkGg\n sdfl[]nNw12345/?\t\u{1b}q\u{8}x ";
+    let keys = "jkGg\n scdfl[]nNw12345/?\t\u{1b}q\u{8}x ";
     for (columns, rows) in [(1, 1), (2, 3), (20, 5), (80, 24)] {
         for first in keys.chars() {
-            for second in "j\ns1d\t\u{1b}".chars() {
+            for second in "j\nsc1d\t\u{1b}".chars() {
                 let mut view = opened();
                 view.handle(ViewEvent::Diff(id("T-400"), Box::new(changes())));
                 view.handle(ViewEvent::Resized(columns, rows));
@@ -711,10 +711,131 @@ fn no_key_and_no_size_breaks_it() {
 
 #[test]
 fn ctrl_c_quits_from_everywhere() {
-    for keys in ["", "w", "?", "/", "\n", "\ns", "\ns1"] {
+    for keys in ["", "w", "?", "/", "\n", "\ns", "\ns1", "\nc", "\ndc"] {
         let mut view = opened();
         press(&mut view, keys);
         let quit = ViewEvent::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
         assert_eq!(view.handle(quit), [ViewRequest::Quit], "{keys:?}");
     }
+}
+
+/// Opens the diff, draws it and presses keys.
+fn in_diff(keys: &str) -> (View, Vec<ViewRequest>) {
+    let mut view = opened();
+    press(&mut view, "d");
+    view.handle(ViewEvent::Diff(id("T-400"), Box::new(changes())));
+    seen_at(&mut view, 80, 24, &PLAIN);
+    let requests = press(&mut view, keys);
+    (view, requests)
+}
+
+#[test]
+fn a_finding_is_written_on_a_line_of_the_diff() {
+    let (mut view, _) = in_diff("cj\nThe name is not quoted");
+    shows(
+        &mut view,
+        80,
+        24,
+        &expect![[r#"
+        T-400  escalated  round 1  Greet by name
+         rounds 0  findings 1  diff  log
+        ────────────────────────────────────────────────────────────────────────────────
+        waits for you: after 3 rounds, must-fix findings remain; s settles it
+        T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
+
+        greet.sh  +1 -1
+        ───
+          1   #!/bin/sh
+          2 - echo hello
+          2 + printf 'Hello, %s\n' "$1"
+            ╭ F1 high open · round 1, codex
+            │ An empty name is greeted
+            │ `greet ''` prints `Hello, `.
+            ╰ fix: Refuse it.
+          3   # end
+        ────────────────────────────────────────────────────────────────────────────────
+        a finding of yours on T-400
+          place           greet.sh:2
+        ▸ what is wrong   The name is not quoted_
+          must fix        yes  (toggle with space)
+          who             ada
+        Enter: next field, or add it at the last one; Esc: back
+    "#]],
+    );
+    let requests = press(&mut view, "\n \n\n");
+    let comment = comment_dialog::Comment {
+        place: "greet.sh:2".to_owned(),
+        text: "The name is not quoted".to_owned(),
+        must_fix: false,
+        who: "ada".to_owned(),
+    };
+    assert_eq!(
+        requests,
+        [ViewRequest::Comment(id("T-400"), Box::new(comment))]
+    );
+    let (stored, _) = escalated();
+    let added = AddedFinding {
+        id: "F2".to_owned(),
+        severity: "high".to_owned(),
+        location: "greet.sh:2".to_owned(),
+        title: "The name is not quoted".to_owned(),
+        status: "open".to_owned(),
+    };
+    let requests = view.handle(ViewEvent::Commented(Box::new(stored.ticket), vec![added]));
+    assert!(requests.contains(&ViewRequest::Ticket(id("T-400"))));
+    let text = seen_at(&mut view, 80, 24, &PLAIN);
+    assert!(
+        text.contains("added F2 (high) The name is not quoted"),
+        "{text}"
+    );
+    assert!(view.opened.as_ref().unwrap().comment_dialog.is_none());
+}
+
+#[test]
+fn a_finding_outside_the_diff_has_its_place_typed() {
+    let mut view = opened();
+    let requests = press(&mut view, "cgreet.sh:3\nA typo\n\n\n");
+    let [ViewRequest::Comment(_, comment)] = requests.as_slice() else {
+        panic!("{requests:?}");
+    };
+    assert_eq!(
+        (comment.place.as_str(), comment.must_fix),
+        ("greet.sh:3", true)
+    );
+}
+
+#[test]
+fn a_finding_needs_a_text_and_is_not_written_by_leaving() {
+    let (mut view, requests) = in_diff("c\n\n\n\n");
+    assert!(requests.is_empty());
+    let text = seen_at(&mut view, 80, 24, &PLAIN);
+    assert!(text.contains("what is wrong is required"), "{text}");
+    press(&mut view, "\u{1b}\u{1b}");
+    assert!(view.opened.as_ref().unwrap().comment_dialog.is_none());
+}
+
+#[test]
+fn a_refused_finding_can_be_sent_again() {
+    let (mut view, _) = in_diff("c\nWrong\n\n\n");
+    view.handle(ViewEvent::Failed("greet.sh has 3 lines".to_owned()));
+    let text = seen_at(&mut view, 80, 24, &PLAIN);
+    assert!(text.contains("greet.sh has 3 lines"), "{text}");
+    assert!(matches!(
+        press(&mut view, "\n").as_slice(),
+        [ViewRequest::Comment(..)]
+    ));
+}
+
+#[test]
+fn only_the_newest_commit_takes_findings() {
+    let mut view = opened();
+    press(&mut view, "d");
+    let older = RoundDiff {
+        commit: "0".repeat(40),
+        ..changes()
+    };
+    view.handle(ViewEvent::Diff(id("T-400"), Box::new(older)));
+    press(&mut view, "c");
+    let text = seen_at(&mut view, 80, 24, &PLAIN);
+    assert!(text.contains("added to the newest commit"), "{text}");
 }
