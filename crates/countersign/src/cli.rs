@@ -151,7 +151,7 @@ enum Verb {
         #[command(subcommand)]
         verb: Option<insights::Verb>,
     },
-    /// Import tickets from files of other systems.
+    /// Import tickets and settings from files of other systems.
     Import(import::Args),
     /// Show the configuration, the source of each value, and mistakes in it.
     #[command(subcommand)]
@@ -271,6 +271,15 @@ impl Context {
             verbose: self.verbose,
             ..Self::new(self.directory.clone(), out, self.environment.clone())
         }
+    }
+
+    /// Returns a suggested command that works when pasted: with the data directory, if this call
+    /// named one.
+    fn pasteable(&self, line: &str) -> String {
+        if self.environment.origins.data_dir == "flag" {
+            return run::with_data_dir(line, "countersign", &self.environment.data_dir);
+        }
+        line.to_owned()
     }
 
     /// Returns the repository of the directory as tickets name it. Against a server there is none:

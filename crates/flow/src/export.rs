@@ -172,10 +172,10 @@ pub fn findings_document(ticket: &Ticket, round: Option<u32>) -> Result<String, 
     let recommendation = if round.verdict.approved {
         "Review clean: proceed.".to_owned()
     } else {
-        format!(
-            "Fix the {} must-fix finding(s).",
-            round.verdict.open_must_fix
-        )
+        match round.verdict.open_must_fix {
+            1 => "Fix the 1 must-fix finding.".to_owned(),
+            count => format!("Fix the {count} must-fix findings."),
+        }
     };
     let head = DocumentHeader {
         story: ticket.id.as_str(),

@@ -72,9 +72,13 @@ pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
         .into_iter()
         .fold(0, |closed, path| closed + restrict_below(&path));
     let (old_mode, data) = (metadata.mode() & 0o777, data.display());
+    let inside = match closed {
+        1 => "1 file or directory".to_owned(),
+        count => format!("{count} files and directories"),
+    };
     Ok(Some(format!(
         "{data} could be read by other users of this machine (mode {old_mode:04o}); it is now \
-         closed to them, with {closed} file(s) and directories in it"
+         closed to them, with {inside} in it"
     )))
 }
 

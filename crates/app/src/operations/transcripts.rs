@@ -4,6 +4,8 @@
 //! A transcript is the raw output of an agent and stays as it was. It is parsed and cleaned only
 //! for showing.
 
+mod tool_output;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,8 @@ pub struct TranscriptLine {
 pub enum TranscriptLineKind {
     Said,
     Tool,
+    /// Output of a tool, such as a command; the end of a long one.
+    Output,
     Denied,
     Error,
     /// A line that is not in the agent's format: stderr, or plain text.
@@ -208,6 +212,10 @@ fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
             }
             in_pieces = piece;
         }
+        for output in tool_output::tool_outputs(line) {
+            push(&mut lines, TranscriptLineKind::Output, &output);
+            in_pieces = false;
+        }
     }
     lines
 }
@@ -261,5 +269,21 @@ mod tests {
         let lines = parse_lines("gemini", text);
         let shown: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(shown, ["Hello", "red"]);
+    }
+
+    #[test]
+    fn the_output_of_a_command_stands_below_it() {
+        let text = concat!(
+            r#"{"type":"item.started","item":{"type":"command_execution","command":"make test","aggregated_output":""}}"#,
+            "\n",
+            r#"{"type":"item.completed","item":{"type":"command_execution","command":"make test","aggregated_output":"\u001b[31m1 failed"}}"#,
+            "\n",
+        );
+        let lines = parse_lines("codex", text);
+        let last = lines.last().unwrap();
+        assert_eq!(
+            (last.kind, last.text.as_str()),
+            (TranscriptLineKind::Output, "1 failed")
+        );
     }
 }

@@ -288,30 +288,25 @@ fn dependency_graph(
                 .as_ref()
                 .ok()
                 .and_then(|id| Some((id, states.get(id)?)));
-            match known {
-                Some((_, TaskState::Done)) => {}
-                Some((id, TaskState::Cancelled)) => {
-                    if task.state == TaskState::Open {
-                        report.changed.push(format!(
-                            "{} depends on {id}, which is cancelled: the dependency is dropped",
-                            task.id
-                        ));
-                    }
-                }
+            let why = match known {
+                Some((_, TaskState::Done)) => continue,
                 Some((id, TaskState::Open | TaskState::LeftOut(_))) => {
                     needs.insert(id.clone());
+                    continue;
                 }
-                None if task.state == TaskState::Open => {
-                    let need = match need {
-                        Ok(id) => id.to_string(),
-                        Err(text) => shown_text(text),
-                    };
-                    report.changed.push(format!(
-                        "{} depends on {need}, which is not in the file: the dependency is dropped",
-                        task.id
-                    ));
-                }
-                None => {}
+                Some((_, TaskState::Cancelled)) => "is cancelled",
+                None => "is not in the file",
+            };
+            // A task without a ticket needs no word on its dependencies.
+            if task.state == TaskState::Open {
+                let need = match need {
+                    Ok(id) => id.to_string(),
+                    Err(text) => shown_text(text),
+                };
+                report.changed.push(format!(
+                    "{} depends on {need}, which {why}: the dependency is dropped",
+                    task.id
+                ));
             }
         }
         if !matches!(task.state, TaskState::Done | TaskState::Cancelled) {
@@ -354,7 +349,7 @@ fn description(parts: &[(&str, Option<&Value>)]) -> String {
             text.push_str("\n\n");
         }
         if !heading.is_empty() {
-            text.push_str(&format!("## {heading}\n\n"));
+            text.extend(["## ", heading, "\n\n"]);
         }
         text.push_str(&part);
     }

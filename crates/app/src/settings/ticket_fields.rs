@@ -116,13 +116,12 @@ impl TicketFields {
             match converted(name, value) {
                 // A field's own name goes before its aliases.
                 Some(value) if alias.is_none() || !known.contains_key(name) => {
-                    known.insert(name.to_owned(), value);
-                }
-                Some(_) => {
-                    unread.insert(key.clone(), value.clone());
+                    if let Some(replaced) = known.insert(name.to_owned(), value) {
+                        unread.insert(format!("another {name}"), replaced);
+                    }
                 }
                 None if is_empty(value) => {}
-                None => {
+                Some(_) | None => {
                     unread.insert(key.clone(), value.clone());
                 }
             }

@@ -51,7 +51,12 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     })
     .await?;
     let ticket = run::run_until_idle(&project, &started.id, &mut progress, out).await?;
-    run::print_result(&app, &ticket, context).await?;
+    // Without its files, commands to look at them would fail.
+    if keep {
+        run::print_result(&app, &ticket, context).await?;
+    } else {
+        run::print_summary(&app, &ticket, context).await?;
+    }
     let program = program_name(&context.environment);
     if !keep {
         // The app still has the database open; on Linux its files may go all the same.

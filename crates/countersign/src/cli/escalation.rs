@@ -114,7 +114,7 @@ async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
     let by_round = ticket::findings_by_round(&stored.ticket);
     context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "findings_by_round": by_round}));
     for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
-        context.out.print_wrapped(&line, 4);
+        context.out.print_wrapped(&context.pasteable(&line), 4);
     }
     Ok(ExitKind::Done)
 }
@@ -139,10 +139,13 @@ pub fn explain(
     lines.extend(ticket::findings_by_round_lines(ticket));
     lines.push("\ndecide".to_owned());
     for choice in &waiting.choices {
-        let needs_why = matches!(*choice, "accept" | "reject");
-        let why = if needs_why { " --why \"…\"" } else { "" };
+        let needed = match *choice {
+            "accept" | "reject" => " --why \"…\"",
+            "reassign" => " --reviewer \"…\"",
+            _ => "",
+        };
         lines.push(format!(
-            "  countersign escalation resolve {} {choice}{why}",
+            "  countersign escalation resolve {} {choice}{needed}",
             waiting.id
         ));
     }
@@ -160,7 +163,8 @@ async fn resolve(decision: ResolveEscalation, context: &Context) -> Result<ExitK
         .out
         .line(format!("{id} is {stage} ({word}, by {by})"));
     if !stage.is_terminal() && !summary.needs_person {
-        context.out.line(format!("next: countersign run {id}"));
+        let next = context.pasteable(&format!("countersign run {id}"));
+        context.out.line(format!("next: {next}"));
     }
     Ok(ExitKind::Done)
 }

@@ -204,7 +204,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "import",
-        &["countersign import epic-state.json tasks/*.json"],
+        &[
+            "countersign import epic-state.json tasks/*.json",
+            "countersign import --dry-run .beads/issues.jsonl",
+            "countersign import config/agents.yaml config/agent-framework.yaml --write",
+        ],
     ),
     ("watch", &["countersign watch"]),
     ("ticket diff", &["countersign ticket diff T-7"]),

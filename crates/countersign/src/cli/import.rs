@@ -23,13 +23,7 @@ Known formats, detected by content:
   tasks.json of task-master, with tags and subtasks
   agents.yaml and agent-framework.yaml: they become settings, printed first and written with --write
 
-Everything that has no meaning here is named. Unknown fields of tasks are kept with the ticket.
-
-Examples:
-  countersign import --dry-run .beads/issues.jsonl
-  countersign import .taskmaster/tasks/tasks.json
-  countersign import config/agents.yaml config/agent-framework.yaml
-  countersign import config/agents.yaml config/agent-framework.yaml --write")]
+Everything that has no meaning here is named. Unknown fields of tasks are kept with the ticket.")]
 pub struct Args {
     /// Files to import; each may contain one or more tickets.
     #[arg(required = true, value_name = "FILE")]

@@ -3,6 +3,7 @@
 //! The verb decides nothing about the ticket. It prepares the project, lets the worker loop run,
 //! and shows what came out.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::process::StopSignal;
@@ -19,7 +20,9 @@ use app::failure::{ExitKind, Failure};
 use app::operations::agents::known_names;
 use app::operations::project::{ProjectOptions, load_project};
 use app::operations::ticket_ids;
-use app::operations::{App, config, escalations, forecasts, plans, retry_while_unavailable, run};
+use app::operations::{
+    App, Stored, config, escalations, forecasts, plans, retry_while_unavailable, run,
+};
 use app::settings::config_problems::{PULL_REQUESTS_HINT, PULL_REQUESTS_LATER};
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
@@ -277,7 +280,7 @@ impl Landing {
     }
 }
 
-/// Prints what a run would do, without a store or an agent.
+/// Prints what a run would do, without an agent.
 async fn print_dry_run(
     source: &str,
     options: &ProjectOptions,
@@ -289,6 +292,8 @@ async fn print_dry_run(
         tickets
             .map(|(id, spec)| (id.clone(), spec.depends_on.clone()))
             .collect()
+    } else if let Some(stored) = find_stored(source, context).await? {
+        vec![(stored.ticket.id, stored.ticket.waits_for)]
     } else {
         let request = ticket::parse_ticket_source(&context.directory, source)?;
         let id = request.id.unwrap_or_else(|| id_for(&request.spec.title));
@@ -296,6 +301,23 @@ async fn print_dry_run(
     };
     let plan = plans::plan_run(&context.environment, &context.directory, options).await?;
     epic::print_plan(&tickets, &plan, context)
+}
+
+/// Returns the ticket with this id. A file or a sentence is none, and the store is not opened for it.
+async fn find_stored(source: &str, context: &Context) -> Result<Option<Stored>, Failure> {
+    let environment = &context.environment;
+    // A dry run creates no data directory.
+    let is_new = environment.database.is_none() && !environment.data_dir.exists();
+    if is_new || TicketId::new(source).is_err() || context.directory.join(source).exists() {
+        return Ok(None);
+    }
+    let app = context.open_app().await?;
+    match app.ticket(source).await {
+        Ok(stored) => Ok(Some(stored)),
+        // The reader of sources says what else it may be.
+        Err(failure) if failure.not_found => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Works until the ticket is idle. The first Ctrl-C stops at the next safe point, the second at
@@ -342,12 +364,41 @@ pub fn check_names(project: &Project) -> Vec<String> {
     checks.map(|check| check.name.clone()).collect()
 }
 
-/// Prints the result in a few lines and returns the exit code.
+/// Prints the result in a few lines with what to do next, and returns the exit code.
 pub async fn print_result(
     app: &App,
     ticket: &Ticket,
     context: &Context,
 ) -> Result<ExitKind, Failure> {
+    let (stored, exit) = print_summary(app, ticket, context).await?;
+    let (out, ticket) = (&context.out, &stored.ticket);
+    if out.json {
+        return Ok(exit);
+    }
+    let data = &app.environment.data_dir;
+    let artefacts = data.join("tickets").join(ticket.id.as_str());
+    out.line(format!("artefacts {}", artefacts.display()));
+    if let Some(escalation) = &ticket.escalation {
+        let waiting = escalations::pending_escalation(app, &stored).await?;
+        for line in escalation::explain(ticket, &waiting, &escalation.evidence)
+            .into_iter()
+            // The beginning of the explanation repeats what is printed above.
+            .skip_while(|line| line != "\ndecide")
+        {
+            out.line(pasteable(&line, app, context));
+        }
+    } else if let Some(next) = next_step(ticket, exit) {
+        out.line(format!("next: {}", pasteable(&next, app, context)));
+    }
+    Ok(exit)
+}
+
+/// Prints the result without the files and commands to look at it.
+pub async fn print_summary(
+    app: &App,
+    ticket: &Ticket,
+    context: &Context,
+) -> Result<(Stored, ExitKind), Failure> {
     let out = &context.out;
     // Read again: the run returns the ticket as its worker saw it, and others may have changed it.
     let stored = app.ticket(ticket.id.as_str()).await?;
@@ -356,7 +407,7 @@ pub async fn print_result(
     let forecast = forecasts::forecast_ticket(app, &stored).await?;
     out.print_json(&serde_json::json!({"exit": exit.code(), "ticket": ticket, "forecast": forecast, "findings_by_round": ticket::findings_by_round(ticket)}));
     if out.json {
-        return Ok(exit);
+        return Ok((stored, exit));
     }
     out.line("");
     for line in out.wrap(&format!("{}: {}", ticket.id, headline(ticket)), 2) {
@@ -378,40 +429,34 @@ pub async fn print_result(
             short_commit(&submission.commit)
         ));
     }
-    let data = &app.environment.data_dir;
-    let artefacts = data.join("tickets").join(ticket.id.as_str());
-    out.line(format!("artefacts {}", artefacts.display()));
-    if let Some(escalation) = &ticket.escalation {
-        let waiting = escalations::pending_escalation(app, &stored).await?;
-        for line in escalation::explain(ticket, &waiting, &escalation.evidence)
-            .into_iter()
-            // The beginning of the explanation repeats what is printed above.
-            .skip_while(|line| line != "\ndecide")
-        {
-            out.line(pasteable(&line, app, context));
-        }
-    } else if let Some(next) = next_step(ticket, exit) {
-        out.line(format!("next: {}", pasteable(&next, app, context)));
-    }
-    Ok(exit)
+    Ok((stored, exit))
 }
 
 /// Returns a suggested command that works when pasted. The demo has a data directory of its own,
 /// which the command has to name.
 fn pasteable(line: &str, app: &App, context: &Context) -> String {
-    if app.environment.data_dir == context.environment.data_dir {
-        return line.to_owned();
+    let own = &app.environment.data_dir;
+    if *own == context.environment.data_dir {
+        return context.pasteable(line);
     }
     let program = demo::program_name(&context.environment);
-    let command = format!(
-        "{program} --data-dir {} ",
-        app.environment.data_dir.display()
-    );
-    // Only a line that is a command by itself is changed, and no sentence that mentions one.
+    with_data_dir(line, &program, own)
+}
+
+/// Names the data directory in a line that is a command by itself; a sentence that mentions one
+/// stays as it is.
+pub fn with_data_dir(line: &str, program: &str, data_dir: &Path) -> String {
     match line.find("countersign ") {
         Some(at) if line[..at].trim().is_empty() => {
-            let rest = &line[at + "countersign ".len()..];
-            format!("{}{command}{rest}", &line[..at])
+            let (indent, rest) = (&line[..at], &line[at + "countersign ".len()..]);
+            let data_dir = data_dir.display().to_string();
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+            if data_dir.chars().all(is_plain) {
+                format!("{indent}{program} --data-dir {data_dir} {rest}")
+            } else {
+                let quoted = data_dir.replace('\'', "'\\''");
+                format!("{indent}{program} --data-dir '{quoted}' {rest}")
+            }
         }
         _ => line.to_owned(),
     }

@@ -214,9 +214,10 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             let raised = context.ask(show_request(&ticket)).await?.ticket;
             context.out.line(format!("{ticket} is {}", raised.stage));
             if raised.escalation.is_some() {
-                context.out.line(format!(
-                    "next: countersign escalation resolve {ticket} continue"
-                ));
+                let next = format!("countersign escalation resolve {ticket} continue");
+                context
+                    .out
+                    .line(format!("next: {}", context.pasteable(&next)));
             }
             context.out.print_json(
                 &serde_json::json!({"id": ticket, "stage": raised.stage, "budget": raised.budget}),
@@ -263,8 +264,9 @@ async fn resubmit(ticket: &str, context: &Context) -> Result<ExitKind, Failure> 
     let app = context.open_app().await?;
     let resubmitted = run::resubmit(&app, &context.directory, ticket).await?;
     context.out.line(format!(
-        "{ticket} is {}\nnext: countersign run {ticket}",
-        resubmitted.stage
+        "{ticket} is {}\nnext: {}",
+        resubmitted.stage,
+        context.pasteable(&format!("countersign run {ticket}"))
     ));
     context
         .out
@@ -318,9 +320,8 @@ pub async fn add_requests(
         ));
     }
     if let Some(first) = added.first() {
-        context
-            .out
-            .line(format!("\nnext: countersign run {}", first.id));
+        let next = context.pasteable(&format!("countersign run {}", first.id));
+        context.out.line(format!("\nnext: {next}"));
     }
     context
         .out

@@ -88,11 +88,17 @@ fn format_transcript_line(line: &TranscriptLine, out: &Out) -> String {
     let (mark, mood) = match line.kind {
         TranscriptLineKind::Said => ("", None),
         TranscriptLineKind::Tool => ("> ", Some(Mood::Plain)),
+        TranscriptLineKind::Output => ("  ", Some(Mood::Plain)),
         TranscriptLineKind::Denied => ("denied: ", Some(Mood::Urgent)),
         TranscriptLineKind::Error => ("error: ", Some(Mood::Bad)),
         TranscriptLineKind::Other => ("", Some(Mood::Plain)),
     };
-    let text = format!("  {mark}{}", line.text.trim_end().replace('\n', "\n  "));
+    let indent = if line.kind == TranscriptLineKind::Output {
+        "\n    "
+    } else {
+        "\n  "
+    };
+    let text = format!("  {mark}{}", line.text.trim_end().replace('\n', indent));
     match mood {
         Some(mood) => out.paint(mood, &text),
         None => text,

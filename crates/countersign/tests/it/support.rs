@@ -265,10 +265,10 @@ impl World {
         self.spawn(program.as_ref(), words)
     }
 
-    /// With the data directory and the database of this world.
+    /// With the database of this world. The data directory is in the environment, because suggested
+    /// commands repeat a flag.
     fn words(&self, words: &[&str]) -> Vec<String> {
-        let data = self.data.to_str().unwrap().to_owned();
-        let mut all = vec!["--data-dir".to_owned(), data];
+        let mut all = Vec::new();
         if let Some(database) = &self.database {
             all.extend(["--database".to_owned(), database.clone()]);
         }

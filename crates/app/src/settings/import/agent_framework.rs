@@ -141,12 +141,11 @@ impl Reader {
         let key = format!("`{}`", shown_text(key));
         let same =
             |(file, reason, _): &&mut (String, String, Vec<String>)| file == name && reason == why;
-        match self.without_equivalent.iter_mut().find(same) {
-            Some((_, _, keys)) => keys.push(key),
-            None => {
-                let entry = (name.to_owned(), why.to_owned(), vec![key]);
-                self.without_equivalent.push(entry);
-            }
+        if let Some((_, _, keys)) = self.without_equivalent.iter_mut().find(same) {
+            keys.push(key);
+        } else {
+            let entry = (name.to_owned(), why.to_owned(), vec![key]);
+            self.without_equivalent.push(entry);
         }
     }
 
@@ -373,7 +372,7 @@ impl Reader {
                 "escalations wait for a person without a limit",
             ),
             "safeguards.max_task_age_days" => {
-                self.no_equivalent(name, &source, "tickets do not expire")
+                self.no_equivalent(name, &source, "tickets do not expire");
             }
             "safeguards.max_consecutive_tool_calls"
             | "safeguards.max_consecutive_diagnostic_calls" => {

@@ -133,12 +133,15 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<ImportedTickets, Failure> {
     })
 }
 
+/// An issue with the number of its line.
+type NumberedIssue = (usize, Map<String, Value>);
+
 /// Parses the lines that are issues, with their numbers.
 fn lines(
     name: &str,
     bytes: &[u8],
     report: &mut ImportReport,
-) -> Result<Vec<(usize, Map<String, Value>)>, Failure> {
+) -> Result<Vec<NumberedIssue>, Failure> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| Failure::usage(format!("{name} is not text in UTF-8")))?;
     let mut issues = Vec::new();
@@ -191,7 +194,7 @@ struct ParentEpic {
     blockers: Vec<String>,
 }
 
-fn epics_with_children(issues: &[(usize, Map<String, Value>)]) -> Vec<ParentEpic> {
+fn epics_with_children(issues: &[NumberedIssue]) -> Vec<ParentEpic> {
     let targets = |issue: &Map<String, Value>, wanted: &str| -> Vec<String> {
         let of_kind = dependencies(issue).filter(|(_, kind)| *kind == wanted);
         of_kind

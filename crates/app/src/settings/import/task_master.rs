@@ -337,7 +337,7 @@ impl Reader<'_> {
             };
             let mut line = format!("- [{mark}] {number}. {}", findings::one_line(text("title")));
             if !matches!(status, "" | "pending" | "done" | "completed") {
-                line.push_str(&format!(" ({})", shown_text(status)));
+                line.extend([" (", &shown_text(status), ")"]);
             }
             for key in [
                 "description",
@@ -347,7 +347,7 @@ impl Reader<'_> {
             ] {
                 let part = subtask.get(key).map(sentence);
                 for part in part.iter().flat_map(|part| part.lines()) {
-                    line.push_str(&format!("\n  {part}"));
+                    line.extend(["\n  ", part]);
                 }
             }
             lines.push(line);

@@ -22,7 +22,7 @@ fn every_value_says_where_it_came_from() {
     );
     let ran = world.call(&["config", "show", "--changed"]).ends_with(0);
     expect![[r#"
-        data_dir                                          "ROOT/data"  flag
+        data_dir                                          "ROOT/data"  environment
         base                                              "main"                  found
         builder                                           "claude"                ROOT/home/.config/countersign/config.toml
         reviewer                                          "codex"                 countersign.toml on main

@@ -39,6 +39,10 @@ fn issues_of_beads_are_planned_imported_and_not_imported_twice() {
     // They belong to this repository.
     world.call(&["ticket", "list"]).ends_with(0).says("bd-1");
     world
+        .call(&["run", "bd-2", "--dry-run"])
+        .ends_with(0)
+        .says("after bd-1");
+    world
         .call(&["import", &file])
         .ends_with(0)
         .says("bd-1 is there already and stays as it is");

@@ -48,7 +48,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               man          Print or write manual pages
 
             Exchange and learn:
-              import       Import tickets from files of other systems
+              import       Import tickets and settings from files of other systems
               export       Export tickets in formats of other systems
               findings     Read, convert, track and score review texts
               insights     Show frequent findings, reviewer accuracy, cost, and rules that would help
@@ -399,7 +399,7 @@ fn a_ticket_of_two_rounds_is_exported_in_each_form() {
             - **Critical:** 0
             - **Important:** 1
             - **Minor:** 0
-            - **Recommendation:** Fix the 1 must-fix finding(s).
+            - **Recommendation:** Fix the 1 must-fix finding.
 
             ## Findings by round
 
@@ -587,7 +587,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
               countersign escalation resolve greet continue
               countersign escalation resolve greet take-over
               countersign escalation resolve greet reset
-              countersign escalation resolve greet reassign
+              countersign escalation resolve greet reassign --reviewer "…"
               countersign escalation resolve greet reject --why "…"
         "#]],
     );

@@ -113,3 +113,36 @@ fn demo_refuses_a_directory_that_is_there() {
     std::fs::create_dir(world.root().join("demo")).unwrap();
     demo(&world, &[]).0.ends_with(2).says("already exists");
 }
+
+#[test]
+fn a_removed_demo_suggests_no_command_on_its_files() {
+    let world = World::empty();
+    for more in [&[][..], &["--escalate"]] {
+        let ran = world.call(&[&["demo"], more].concat()).ends_with(0);
+        assert!(ran.out.contains("files are removed"), "{}", ran.out);
+        for word in ["--data-dir", "next:", "artefacts", "\ndecide"] {
+            assert!(!ran.out.contains(word), "{word}\n{}", ran.out);
+        }
+    }
+}
+
+/// The commands that a kept demo prints lead on from one to the next.
+#[test]
+fn each_suggested_command_of_a_demo_names_its_data() {
+    let world = World::empty();
+    let (ran, dir) = demo(&world, &["--escalate"]);
+    ran.ends_with(0);
+    let data = dir.join("data");
+    let data = data.to_str().unwrap();
+    let words = ["--data-dir", data, "escalation"];
+    world
+        .without_data(&[&words[..], &["show", "slug"]].concat())
+        .ends_with(0)
+        .says(&format!(
+            "countersign --data-dir {data} escalation resolve slug reassign --reviewer"
+        ));
+    world
+        .without_data(&[&words[..], &["resolve", "slug", "continue"]].concat())
+        .ends_with(0)
+        .says(&format!("next: countersign --data-dir {data} run slug"));
+}

@@ -65,6 +65,7 @@ impl World {
             .env("PATH", self.path())
             .env("HOME", self.root().join("home"))
             .env("USER", "ada")
+            .env("COUNTERSIGN_DATA_DIR", &self.data)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("TERM", "xterm-256color")
             .env("LANG", "C.UTF-8")

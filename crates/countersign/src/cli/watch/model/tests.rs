@@ -763,7 +763,7 @@ fn a_finding_is_written_on_a_line_of_the_diff() {
     "#]],
     );
     let requests = press(&mut view, "\n \n\n");
-    let comment = comment_dialog::Comment {
+    let comment = Comment {
         place: "greet.sh:2".to_owned(),
         text: "The name is not quoted".to_owned(),
         must_fix: false,
