@@ -84,7 +84,7 @@ fn is_ticket(fields: &Map<String, Value>) -> bool {
 
 /// Reads the files, and proposes settings from all of them together.
 pub fn propose(files: &[(String, Vec<u8>)]) -> Result<FrameworkProposal, Failure> {
-    let mut reader = Reader::default();
+    let mut reader = FrameworkReader::default();
     for (name, bytes) in files {
         match parse(name, bytes)? {
             Some(FrameworkFile::Framework(fields)) => reader.framework(name, &fields),
@@ -103,7 +103,7 @@ pub fn propose(files: &[(String, Vec<u8>)]) -> Result<FrameworkProposal, Failure
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AgentRole {
+enum FrameworkRole {
     Builder,
     Reviewer,
     Other,
@@ -114,12 +114,12 @@ enum AgentRole {
 struct FrameworkAgent {
     id: String,
     queue: String,
-    role: AgentRole,
+    role: FrameworkRole,
     replicas: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Reader {
+struct FrameworkReader {
     proposal: FrameworkProposal,
     agents: Vec<FrameworkAgent>,
     model: Option<String>,
@@ -131,7 +131,7 @@ struct Reader {
     without_equivalent: Vec<(String, String, Vec<String>)>,
 }
 
-impl Reader {
+impl FrameworkReader {
     fn unknown(&mut self, name: &str, key: &str) {
         let line = format!("{name}: `{}` is not known", shown_text(key));
         self.proposal.report.not_understood.push(line);
@@ -252,21 +252,27 @@ impl Reader {
         Ok(())
     }
 
-    fn agent_key(&mut self, name: &str, (id, role): (&str, AgentRole), key: &str, value: &Value) {
+    fn agent_key(
+        &mut self,
+        name: &str,
+        (id, role): (&str, FrameworkRole),
+        key: &str,
+        value: &Value,
+    ) {
         let source = format!("agents.{id}.{key}");
         match key {
             "id" | "name" | "queue" | "replicas" => {}
             "enabled" if value.is_boolean() => {}
             "timeout" => match role {
-                AgentRole::Builder => self.limit(name, &source, "build_secs", value),
-                AgentRole::Reviewer => self.limit(name, &source, "review_secs", value),
-                AgentRole::Other => self.no_equivalent(name, &source, "limits belong to roles, and this agent has none here"),
+                FrameworkRole::Builder => self.limit(name, &source, "build_secs", value),
+                FrameworkRole::Reviewer => self.limit(name, &source, "review_secs", value),
+                FrameworkRole::Other => self.no_equivalent(name, &source, "limits belong to roles, and this agent has none here"),
             },
             "max_retries" => self.limit(name, &source, "retries_max", value),
             "poll_interval" => self.limit(name, &source, "poll_secs", value),
             "can_commit" => {
                 let commits = value == &Value::Bool(true);
-                if commits == (role == AgentRole::Builder) {
+                if commits == (role == FrameworkRole::Builder) {
                     return;
                 }
                 let line = format!("{name}: `{source}` = {}: here builders commit, and no other role does", shown(value));
@@ -440,11 +446,14 @@ impl Reader {
     }
 
     fn finish(mut self) -> FrameworkProposal {
-        let of_role = |role: AgentRole| -> Vec<String> {
+        let of_role = |role: FrameworkRole| -> Vec<String> {
             let agents = self.agents.iter().filter(|agent| agent.role == role);
             agents.map(|agent| agent.id.clone()).collect()
         };
-        let (builders, reviewers) = (of_role(AgentRole::Builder), of_role(AgentRole::Reviewer));
+        let (builders, reviewers) = (
+            of_role(FrameworkRole::Builder),
+            of_role(FrameworkRole::Reviewer),
+        );
         let mut settings = Vec::new();
         if let Some(builder) = builders.first() {
             settings.push(ProposedSetting::new(
@@ -467,7 +476,7 @@ impl Reader {
             ));
         }
         for agent in &self.agents {
-            if agent.role == AgentRole::Other {
+            if agent.role == FrameworkRole::Other {
                 self.proposal.report.left_out.push(format!(
                     "the agent {}: neither builder nor reviewer; it can take tasks from its queue",
                     agent.id
@@ -524,7 +533,7 @@ fn is_agent_name(text: &str) -> bool {
 }
 
 /// The role by the usual words in the agent's id, queue and name, in this order.
-fn role_of(id: &str, name: Option<&str>, queue: Option<&str>) -> AgentRole {
+fn role_of(id: &str, name: Option<&str>, queue: Option<&str>) -> FrameworkRole {
     const REVIEWERS: [&str; 4] = ["review", "qa", "tester", "quality"];
     const BUILDERS: [&str; 6] = [
         "engineer",
@@ -538,11 +547,11 @@ fn role_of(id: &str, name: Option<&str>, queue: Option<&str>) -> AgentRole {
         let text = text.to_ascii_lowercase();
         // `qa-engineer` reviews, so the words of reviewers go first.
         if REVIEWERS.iter().any(|word| text.contains(word)) {
-            return AgentRole::Reviewer;
+            return FrameworkRole::Reviewer;
         }
         if BUILDERS.iter().any(|word| text.contains(word)) {
-            return AgentRole::Builder;
+            return FrameworkRole::Builder;
         }
     }
-    AgentRole::Other
+    FrameworkRole::Other
 }

@@ -68,7 +68,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Option<ImportedTickets>, Failure
     let Some(tags) = tags(&raw) else {
         return Ok(None);
     };
-    let mut reader = Reader {
+    let mut reader = TaskMasterReader {
         name,
         report: ImportReport::default(),
         kept: KeyTally::default(),
@@ -134,14 +134,14 @@ fn epic_of_tag(tag: &str, metadata: Option<&Value>) -> EpicFile {
     }
 }
 
-struct Reader<'a> {
+struct TaskMasterReader<'a> {
     name: &'a str,
     report: ImportReport,
     kept: KeyTally,
     unknown: KeyTally,
 }
 
-impl Reader<'_> {
+impl TaskMasterReader<'_> {
     fn finish(mut self, epics: Vec<EpicFile>) -> ImportedTickets {
         let kept = self
             .kept
