@@ -270,6 +270,10 @@ fn open_findings(judged: &JudgedChange) -> Vec<&flow::ledger::LedgerEntry> {
     let mut open: Vec<_> = entries
         .filter(|entry| entry.status.is_open() && entry.finding.actionable)
         .collect();
-    open.sort_by_key(|entry| (entry.low_confidence, entry.severity(), entry.location()));
+    open.sort_by_key(|entry| {
+        // By the number of the line: as text, line 10 would come before line 3.
+        let place = (&entry.finding.file, entry.finding.line);
+        (entry.low_confidence, entry.severity(), place)
+    });
     open
 }

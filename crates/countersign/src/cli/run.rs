@@ -233,10 +233,19 @@ async fn print_if_busy(app: &App, id: &TicketId, context: &Context) -> Result<()
     let who = busy.agent.unwrap_or_else(|| "a worker".to_owned());
     let since: String = busy.since.to_iso().chars().take(19).collect();
     context.out.line(format!(
-        "{id} is busy: {who} does its {} in the process {} since {since} UTC. This run waits for it; stop with Ctrl-C, and watch it with: countersign watch {id}",
-        busy.task, busy.worker
+        "{id} is busy: {who} does its {} in {} since {since} UTC. This run waits for it; stop with Ctrl-C, and watch it with: countersign watch {id}",
+        busy.task, worker_process(&busy.worker)
     ));
     Ok(())
+}
+
+/// Names the process of a worker. A worker of this kind is called `MACHINE:PID:START`, of which a
+/// person can use the number of the process only.
+fn worker_process(worker: &str) -> String {
+    match worker.split(':').collect::<Vec<_>>().as_slice() {
+        [_, pid, _] if pid.parse::<u32>().is_ok() => format!("process {pid}"),
+        _ => format!("the worker {worker}"),
+    }
 }
 
 /// Prints the forecast cost of the next round, if one starts.
@@ -514,5 +523,27 @@ pub fn exit_kind(ticket: &Ticket) -> ExitKind {
         Stage::Queued | Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Rework => {
             ExitKind::Interrupted
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_named_by_the_number_of_its_process() {
+        assert_eq!(worker_process("b6db.402:9768:4524"), "process 9768");
+        assert_eq!(worker_process("build-2"), "the worker build-2");
+    }
+
+    #[test]
+    fn only_a_command_gets_the_data_directory() {
+        let dir = Path::new("/tmp/my data");
+        assert_eq!(
+            with_data_dir("  countersign run T", "countersign", dir),
+            "  countersign --data-dir '/tmp/my data' run T"
+        );
+        let sentence = "see countersign run --help";
+        assert_eq!(with_data_dir(sentence, "countersign", dir), sentence);
     }
 }

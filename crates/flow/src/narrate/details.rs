@@ -17,12 +17,15 @@ pub(super) fn describe_added(findings: &[Finding], must_fix: bool) -> String {
         (Some(file), None) => format!(", {file}"),
         (None, _) => String::new(),
     };
-    let weight = if must_fix { "must be fixed: " } else { "" };
-    let more = match findings.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let weight = if must_fix { "must-fix " } else { "" };
+    let (noun, more) = match findings.len() - 1 {
+        0 => (format!("a {weight}finding"), String::new()),
+        more => (
+            format!("{} {weight}findings", more + 1),
+            format!(" and {more} more"),
+        ),
     };
-    format!("{weight}{}{place}{more}", findings::one_line(&first.title))
+    format!("{noun}: {}{place}{more}", findings::one_line(&first.title))
 }
 
 /// Lists author names on commits other than the builder's. Anybody can write such a name, so they
@@ -46,4 +49,27 @@ pub(super) fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
     left.retain(|one| one.scope != "day");
     let (cost, left) = (format_dollars(mean), describe_remaining(&left));
     format!(" (about {cost} a round so far; {left})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_findings_are_a_sentence() {
+        let finding = |title: &str| {
+            let text = format!("## Findings\n### [HIGH] {title}\n**File:** a.rs:3\n");
+            findings::read(&text).findings.remove(0)
+        };
+        let one = [finding("Quote it")];
+        assert_eq!(
+            describe_added(&one, true),
+            "a must-fix finding: Quote it, a.rs:3"
+        );
+        let two = [finding("Quote it"), finding("Again")];
+        assert_eq!(
+            describe_added(&two, false),
+            "2 findings: Quote it, a.rs:3 and 1 more"
+        );
+    }
 }

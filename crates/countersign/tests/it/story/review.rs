@@ -218,6 +218,17 @@ fn a_linters_absolute_paths_are_those_of_the_repository() {
 }
 
 #[test]
+fn findings_stand_in_the_order_of_their_lines() {
+    let world = with_topic();
+    let linter = "lint=printf 'greet.sh:10:1: error: ten\\ngreet.sh:3:1: error: three\\n'; exit 1";
+    let ran = world
+        .call(&["review", "--linter", linter, "--linters-only"])
+        .ends_with(3);
+    let at = |text: &str| ran.out.find(text).unwrap_or_else(|| panic!("{}", ran.out));
+    assert!(at("greet.sh:3") < at("greet.sh:10"), "{}", ran.out);
+}
+
+#[test]
 fn an_agents_absolute_paths_are_those_of_the_repository() {
     let world = with_topic();
     let script = world.put(
