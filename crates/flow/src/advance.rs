@@ -138,6 +138,8 @@ pub enum Refused {
     NoReason,
     #[error("there is no open finding {id}; `countersign ticket show` lists them")]
     NoSuchFinding { id: String },
+    #[error("the base is not red, or the policy accepts it as it is; nothing was changed")]
+    BaseAccepted,
     #[error("there is no finding in it; nothing was changed")]
     NoFindings,
     #[error(
@@ -272,6 +274,13 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             why,
         } => draft.on_dependencies_set(depends_on, met, failed, why)?,
         EventKind::Started { lease } => draft.on_started(*lease)?,
+        EventKind::BaseRed {
+            lease,
+            base,
+            results,
+            hint,
+            ..
+        } => draft.on_base_red(*lease, base, results, hint)?,
         EventKind::Submitted {
             lease,
             submission,

@@ -133,6 +133,16 @@ pub enum EventKind {
     Started {
         lease: Lease,
     },
+    /// The setup or a check is red on the base, before the builder has started.
+    BaseRed {
+        lease: Lease,
+        /// Commit of the base branch.
+        base: String,
+        results: Vec<CheckResult>,
+        /// Likely fix, for the person. Empty if none is known.
+        hint: String,
+        usage: Usage,
+    },
     Submitted {
         lease: Lease,
         submission: Box<Submission>,
@@ -264,6 +274,7 @@ impl EventKind {
             Self::DependencyRepaired { .. } => "dependency_repaired",
             Self::DependenciesSet { .. } => "dependencies_set",
             Self::Started { .. } => "started",
+            Self::BaseRed { .. } => "base_red",
             Self::Submitted { .. } => "submitted",
             Self::Checked { .. } => "checked",
             Self::Reviewed { .. } => "reviewed",
@@ -291,6 +302,7 @@ impl EventKind {
     pub fn lease(&self) -> Option<Lease> {
         match self {
             Self::Started { lease }
+            | Self::BaseRed { lease, .. }
             | Self::Submitted { lease, .. }
             | Self::Checked { lease, .. }
             | Self::Reviewed { lease, .. }
@@ -321,7 +333,8 @@ impl EventKind {
     /// Usage of the reported run.
     pub fn usage(&self) -> Usage {
         match self {
-            Self::Submitted { usage, .. }
+            Self::BaseRed { usage, .. }
+            | Self::Submitted { usage, .. }
             | Self::Checked { usage, .. }
             | Self::Reviewed { usage, .. }
             | Self::ReviewUnusable { usage, .. }

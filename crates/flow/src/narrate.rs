@@ -1,6 +1,7 @@
 //! Sentences about the events of a ticket, for people who watch it or read its log.
 
 mod details;
+mod red_checks;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,8 @@ use crate::rejection::{describe_rejection, list_reported};
 use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Ticket};
 use crate::usage::format_dollars;
 use details::{describe_added, describe_cost_so_far, describe_signers};
+use red_checks::describe_red_output;
+pub use red_checks::{describe_evidence, red_check_ends};
 
 /// One sentence about a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +29,14 @@ pub struct Sentence {
 const NOTES_SHOWN_MAX: usize = 5;
 
 /// Words of all sentences.
-pub const ACTIVITIES: [&str; 36] = [
+pub const ACTIVITIES: [&str; 38] = [
     "agent_out",
+    "base_red",
     "blocked",
     "budget_raised",
     "budget_reached",
     "cancelled",
+    "check_output",
     "checked",
     "conflicted",
     "created",
@@ -91,6 +96,7 @@ pub fn narrate(
     // A verdict begins the next round, but its event belongs to the round before.
     let round = before.map_or(after.round, |ticket| ticket.round);
     let mut story = vec![describe_event(event, round, after, policy)];
+    story.extend(describe_red_output(event));
     let reported = list_reported(event, after).into_iter();
     story.extend(reported.map(|line| plain("finding", line)));
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
@@ -200,6 +206,14 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
                 describe_signers(submission)
             ),
         ),
+        EventKind::BaseRed { base, results, .. } => {
+            let text = describe_checks(results).text;
+            let commit = short_commit(base);
+            bad(
+                "base_red",
+                format!("base {commit}, before any work: {text}"),
+            )
+        }
         EventKind::Checked { results, .. } | EventKind::CombinationRed { results, .. } => {
             describe_checks(results)
         }
@@ -520,6 +534,10 @@ pub fn describe_reason(reason: &Reason) -> String {
             format!("twice {}", crate::advance::describe_forbidden_paths(paths))
         }
         Reason::RedOnBase { checks } => format!("red on the base as well: {}", checks.join(", ")),
+        Reason::BaseRed { checks } => format!(
+            "the base is red, so no agent was started: {}",
+            checks.join(", ")
+        ),
         Reason::Conflicts { times } => format!("could not be merged {times} times"),
         Reason::StaleTooOften { times } => format!("overtaken {times} times after approval"),
         Reason::RetriesExhausted { task, error } => {

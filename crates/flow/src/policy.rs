@@ -31,6 +31,10 @@ pub const ROUNDS_HARD_CAP: u32 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, each a key of the file"
+)]
 pub struct Policy {
     /// Verdicts before a person is asked; 1 to 5.
     pub max_rounds: u32,
@@ -90,6 +94,9 @@ pub struct Policy {
     pub start_dependents: StartDependents,
     /// Treatment of a check that also fails without the change.
     pub red_on_base: RedOnBase,
+    /// The setup and the checks run on the base branch before a builder is paid. If they are red
+    /// there, a person is asked first.
+    pub prove_base: bool,
     /// Agents and checks run in a sandbox, or at your own risk without one.
     #[serde(alias = "isolation")]
     pub sandbox: SandboxMode,
@@ -136,6 +143,7 @@ impl Default for Policy {
             land: Land::Merge,
             start_dependents: StartDependents::Done,
             red_on_base: RedOnBase::Escalate,
+            prove_base: true,
             sandbox: SandboxMode::Enforced,
             network: Networks::default(),
             ordinary_dot_files: Vec::new(),
@@ -372,6 +380,12 @@ impl Policy {
     pub fn accepts(&self, outcome: CheckOutcome) -> bool {
         outcome.is_green()
             || (outcome == CheckOutcome::RedOnBase && self.red_on_base == RedOnBase::Tolerate)
+    }
+
+    /// Whether a red base stops a ticket before its builder is paid. Where red checks of the base
+    /// are tolerated, or decide nothing, a proof would stop work that may land.
+    pub fn needs_green_base(&self) -> bool {
+        self.prove_base && self.gates.checks_green && self.red_on_base == RedOnBase::Escalate
     }
 
     /// How many verdicts a ticket may have had before a person is asked.

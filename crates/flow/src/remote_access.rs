@@ -53,6 +53,7 @@ pub fn check_usage(usage: Usage) -> Result<(), ReportDenied> {
 pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
     match what {
         EventKind::Started { lease }
+        | EventKind::BaseRed { lease, .. }
         | EventKind::Submitted { lease, .. }
         | EventKind::Checked { lease, .. }
         | EventKind::Reviewed { lease, .. }

@@ -106,6 +106,16 @@ impl EventKind {
             Self::Checked { results, .. } | Self::CombinationRed { results, .. } => {
                 clean_results(results);
             }
+            Self::BaseRed {
+                base,
+                results,
+                hint,
+                ..
+            } => {
+                clean_single_name(base);
+                clean_results(results);
+                clean_text(hint);
+            }
             Self::Reviewed {
                 review, sandbox, ..
             } => {

@@ -1,5 +1,6 @@
 //! The ticket: a wanted change and everything decided about it so far.
 
+mod check_output;
 mod counts;
 mod reason;
 mod refusal;

@@ -22,6 +22,31 @@ const FORBIDDEN_REWORKS_MAX: u32 = 1;
 const FORBIDDEN_SHOWN_MAX: usize = 5;
 
 impl Transition<'_> {
+    /// Stops a ticket whose base is red before its builder has cost anything. A person mends the
+    /// base or the setup, and continues: the build is ordered again, and the base is proven again.
+    pub(super) fn on_base_red(
+        &mut self,
+        lease: Lease,
+        base: &str,
+        results: &[CheckResult],
+        hint: &str,
+    ) -> Result<(), Refused> {
+        let is_red = |result: &&CheckResult| !result.outcome.is_green();
+        let red: Vec<&CheckResult> = results.iter().filter(is_red).collect();
+        // A report without a red result, or under a policy that tolerates one, must not stop
+        // anything.
+        if red.is_empty() || !self.policy.needs_green_base() {
+            return Err(Refused::BaseAccepted);
+        }
+        self.finish_job(lease.serial);
+        let checks = red.iter().map(|result| result.name.clone()).collect();
+        let evidence = describe_base_red(base, &red, hint);
+        // `continue` orders the build again, so the ticket returns to the stage before it.
+        let from = self.build_stage();
+        self.escalate(Reason::BaseRed { checks }, from, &evidence);
+        Ok(())
+    }
+
     pub(super) fn on_submitted(
         &mut self,
         lease: Lease,
@@ -222,6 +247,19 @@ impl Transition<'_> {
         }
         self.start_rework(ReworkReason::RedChecks { results });
     }
+}
+
+/// Shows the end of each red check's output, and the likely fix.
+fn describe_base_red(base: &str, red: &[&CheckResult], hint: &str) -> String {
+    let commit = crate::narrate::short_commit(base);
+    let mut parts = vec![format!(
+        "The base commit {commit} is red, so nobody was started and nothing was paid."
+    )];
+    parts.extend(red.iter().map(|result| result.describe_end()));
+    if !hint.is_empty() {
+        parts.push(format!("Likely fix: {hint}"));
+    }
+    parts.join("\n\n")
 }
 
 /// Names the forbidden paths of a change, the first few of them.

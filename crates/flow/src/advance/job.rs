@@ -165,9 +165,14 @@ fn ensure_other_family(ticket: &Ticket, event: &Event) -> Result<(), Refused> {
 
 fn ensure_holder(job: &OpenJob, event: &Event) -> Result<(), Refused> {
     // A dead worker cannot report its own end.
-    // Countersign may report that another holder's run failed or ended without an answer.
+    // Countersign may report that another holder's run failed or ended without an answer, or that
+    // it was not started because the base is red.
     let is_by_system = matches!(event.by.role, Role::Service | Role::Admin)
-        && (ends_attempt(&event.what) || matches!(event.what, EventKind::ReviewUnusable { .. }));
+        && (ends_attempt(&event.what)
+            || matches!(
+                event.what,
+                EventKind::ReviewUnusable { .. } | EventKind::BaseRed { .. }
+            ));
     match &job.holder {
         Some(holder) if *holder != event.by.principal && !is_by_system => {
             Err(not_holder(job, holder, event))
@@ -189,7 +194,9 @@ fn not_holder(job: &OpenJob, holder: &str, event: &Event) -> Refused {
 /// right.
 fn event_fits_task(what: &EventKind, task: &Task) -> bool {
     match what {
-        EventKind::Submitted { .. } => matches!(task, Task::Build { .. }),
+        EventKind::BaseRed { .. } | EventKind::Submitted { .. } => {
+            matches!(task, Task::Build { .. })
+        }
         EventKind::Checked { .. } => matches!(task, Task::Check { .. }),
         EventKind::Reviewed { .. } | EventKind::ReviewUnusable { .. } => {
             matches!(task, Task::Review { .. })

@@ -35,7 +35,7 @@ pub fn allowed_stages(what: &EventKind) -> &'static [Stage] {
             Queued, Building, Checking, Reviewing, Rework, Approved, Escalated, Blocked,
         ],
         EventKind::Started { .. } => &[Queued, Rework, Checking, Reviewing, Approved],
-        EventKind::Submitted { .. } => &[Building],
+        EventKind::BaseRed { .. } | EventKind::Submitted { .. } => &[Building],
         EventKind::Checked { .. } => &[Checking],
         EventKind::Reviewed { .. }
         | EventKind::ReviewUnusable { .. }
@@ -71,6 +71,8 @@ pub fn allowed_roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         | EventKind::Conflicted { .. }
         | EventKind::CombinationRed { .. } => task.map_or(SYSTEM, worker_roles),
         EventKind::ReviewUnusable { .. } => &[Role::Reviewer, Role::Service],
+        // The worker proves the base itself. An agent could stop any ticket with it.
+        EventKind::BaseRed { .. } => &[Role::Service],
         EventKind::JobFailed { .. } => task.map_or(SYSTEM, worker_or_system_roles),
         EventKind::HelpRequested { .. } => &[Role::Builder, Role::Reviewer, Role::Verifier],
         EventKind::DependencyMet { .. }

@@ -38,6 +38,10 @@ pub enum Reason {
     RedOnBase {
         checks: Vec<String>,
     },
+    /// The setup or checks were red on the base before anybody was paid.
+    BaseRed {
+        checks: Vec<String>,
+    },
     Conflicts {
         times: u32,
     },

@@ -1,16 +1,19 @@
 //! The verdict: computed from findings, scores, votes and checks, whatever a reviewer claims.
 
 use findings::{BlockingIssue, Review, ReviewClaim, Severity};
-use flow::event::AnswerOutcome;
+use flow::event::{AnswerOutcome, Choice, Lease};
 use flow::ledger::FindingStatus;
 use flow::policy::{
     Gates, MinorOnly, RedOnBase, ReviewerConfig, VerifyNewFindings, Votes, Weights,
 };
-use flow::ticket::CheckOutcome;
+use flow::ticket::{CheckOutcome, CheckResult};
 use flow::verdict::{Verdict, compute_verdict};
-use flow::{Actor, EventKind, Policy, Role, Stage};
+use flow::{Actor, EventKind, Policy, Refused, Role, Stage, Usage};
 
-use crate::story::{Story, approves, finding, rejects, review, reviewer, scores};
+use crate::story::{
+    Story, approves, builder, check, finding, held, human, rejects, review, reviewer, scores,
+    settled,
+};
 
 fn reviewing(policy: &Policy) -> Story {
     Story::at(Stage::Reviewing, policy)
@@ -434,7 +437,7 @@ fn silence_closes_nothing() {
         lease,
         commit: "c2".to_owned(),
         answers: Vec::new(),
-        usage: flow::Usage::default(),
+        usage: Usage::default(),
     };
     story.tell(&crate::story::verifier(), what);
     assert_eq!(story.stage(), Stage::Rework);
@@ -454,7 +457,7 @@ fn a_verifier_that_contradicts_itself_is_uncertain() {
         lease,
         commit: "c2".to_owned(),
         answers,
-        usage: flow::Usage::default(),
+        usage: Usage::default(),
     };
     story.tell(&crate::story::verifier(), what);
     assert!(story.ticket.ledger.entries[0].status.is_open());
@@ -507,6 +510,65 @@ fn what_is_red_on_the_base_is_for_a_person_unless_it_is_tolerated() {
     let mut story = Story::at(Stage::Checking, &tolerant);
     story.checked(CheckOutcome::RedOnBase).reviewed(approves());
     assert_eq!(story.stage(), Stage::Approved);
+}
+
+fn base_red(lease: Lease, outcome: CheckOutcome) -> EventKind {
+    EventKind::BaseRed {
+        lease,
+        base: "b1".to_owned(),
+        results: vec![CheckResult {
+            tail: "sh: 1: xo: not found".to_owned(),
+            ..check(outcome)
+        }],
+        hint: "add a [setup] section".to_owned(),
+        usage: Usage::default(),
+    }
+}
+
+#[test]
+fn a_red_base_asks_a_person_before_the_builder_is_paid() {
+    let mut story = Story::at(Stage::Building, &Policy::default());
+    let lease = held(&story, "build");
+    let report = base_red(lease, CheckOutcome::Failed);
+    // Only Countersign itself may say so, and only of a base that is red.
+    assert!(story.attempt(&builder(), report.clone()).is_err());
+    let green = base_red(lease, CheckOutcome::Passed);
+    assert_eq!(
+        story.attempt(&Actor::system(), green),
+        Err(Refused::BaseAccepted)
+    );
+    story.tell(&Actor::system(), report);
+    assert_eq!(story.stage(), Stage::Escalated);
+    let ticket = &story.ticket;
+    assert!(ticket.jobs.is_empty() && ticket.spent.ticket.usd_micros == 0);
+    let evidence = flow::narrate::describe_evidence(ticket);
+    for part in ["xo: not found", "Likely fix: add a [setup] section"] {
+        assert!(evidence.contains(part), "{evidence}");
+    }
+    // A person who mended the base continues: the builder gets its job, and no round is used.
+    story.tell(&human(), settled(Choice::Continue));
+    assert_eq!(story.stage(), Stage::Queued);
+    assert_eq!(story.ticket.round, 1);
+}
+
+#[test]
+fn a_red_base_stops_nothing_where_the_policy_accepts_it() {
+    let tolerant = Policy {
+        red_on_base: RedOnBase::Tolerate,
+        ..Policy::default()
+    };
+    let unproven = Policy {
+        prove_base: false,
+        ..Policy::default()
+    };
+    for policy in [tolerant, unproven] {
+        let mut story = Story::at(Stage::Building, &policy);
+        let report = base_red(held(&story, "build"), CheckOutcome::Failed);
+        assert_eq!(
+            story.attempt(&Actor::system(), report),
+            Err(Refused::BaseAccepted)
+        );
+    }
 }
 
 #[test]

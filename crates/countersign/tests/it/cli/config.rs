@@ -66,6 +66,7 @@ fn every_value_says_where_it_came_from() {
         policy.land                                       "branch"                countersign.toml on main
         policy.start_dependents                           "done"                  preset four-rounds
         policy.red_on_base                                "escalate"              preset four-rounds
+        policy.prove_base                                 true                    preset four-rounds
         policy.sandbox                                    "enforced"              preset four-rounds
         policy.network.build                              "on"                    preset four-rounds
         policy.network.check                              "on"                    preset four-rounds

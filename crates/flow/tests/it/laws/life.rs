@@ -189,6 +189,9 @@ impl Life {
         if dice.percent(7) {
             return (by, failure(dice, lease));
         }
+        if matches!(job.task, Task::Build { .. }) && dice.percent(4) {
+            return (house(), base_red(dice, lease));
+        }
         let what = match &job.task {
             Task::Build { .. } => built(dice, lease),
             Task::Check { commit } => checked(dice, lease, commit),
@@ -407,6 +410,21 @@ fn built(dice: &mut Dice, lease: Lease) -> EventKind {
         reports,
         session: None,
         usage: usage(dice),
+    }
+}
+
+fn base_red(dice: &mut Dice, lease: Lease) -> EventKind {
+    let outcomes = [
+        CheckOutcome::Failed,
+        CheckOutcome::TimedOut,
+        CheckOutcome::Passed,
+    ];
+    EventKind::BaseRed {
+        lease,
+        base: "b1".to_owned(),
+        results: vec![check(dice.pick(&outcomes))],
+        hint: "install it".to_owned(),
+        usage: Usage::default(),
     }
 }
 

@@ -7,8 +7,10 @@ use super::{EVENTS, for_all};
 /// The lease that each event needs, as designed.
 fn rests_on(event: &str) -> Option<&'static str> {
     match event {
-        "started" | "submitted" | "checked" | "reviewed" | "review_unusable" | "verified"
-        | "landed" | "conflicted" | "combination_red" | "job_failed" => Some("its own lease"),
+        "started" | "base_red" | "submitted" | "checked" | "reviewed" | "review_unusable"
+        | "verified" | "landed" | "conflicted" | "combination_red" | "job_failed" => {
+            Some("its own lease")
+        }
         "went_stale" => Some("a lease that it does not name"),
         _ => None,
     }

@@ -14,13 +14,14 @@ use crate::story::{
     rejects, review, settled, submission, worker,
 };
 
-pub const EVENTS: [&str; 26] = [
+pub const EVENTS: [&str; 27] = [
     "created",
     "dependency_met",
     "dependency_failed",
     "dependency_repaired",
     "dependencies_set",
     "started",
+    "base_red",
     "submitted",
     "checked",
     "reviewed",
@@ -388,13 +389,18 @@ fn choices() -> Vec<Choice> {
 fn queues(name: &str) -> &'static [&'static str] {
     match name {
         "started" | "job_failed" | "lease_lost" => &["build", "check", "review", "verify", "merge"],
-        "submitted" => &["build"],
+        "base_red" | "submitted" => &["build"],
         "checked" => &["check"],
         "reviewed" | "review_unusable" => &["review"],
         "verified" => &["verify"],
         "landed" | "conflicted" | "combination_red" => &["merge"],
         _ => &[],
     }
+}
+
+/// Returns whether Countersign itself reports the event for the holder of the job.
+fn is_of_the_system(name: &str) -> bool {
+    matches!(name, "lease_lost" | "base_red")
 }
 
 /// Returns a job's reports from every open job that can make them, or else from a job that does not
@@ -406,7 +412,7 @@ fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, EventKind)
     }
     let mut reports = Vec::new();
     for queue in queues.iter().filter(|queue| story.jobs(queue) > 0) {
-        let by = if name == "lease_lost" {
+        let by = if is_of_the_system(name) {
             house()
         } else {
             worker(queue)
@@ -425,7 +431,7 @@ fn job_events(story: &Story, name: &str) -> Option<Vec<(Story, Actor, EventKind)
             fence: 1,
         };
         let by = worker(queues.first().copied().unwrap_or_default());
-        let by = if name == "lease_lost" { house() } else { by };
+        let by = if is_of_the_system(name) { house() } else { by };
         let whats = lease_events(story, name, gone);
         reports.extend(
             whats
@@ -473,6 +479,13 @@ fn lease_events(story: &Story, name: &str, lease: Lease) -> Vec<EventKind> {
     let why = "because".to_owned();
     match name {
         "started" => vec![EventKind::Started { lease }],
+        "base_red" => vec![EventKind::BaseRed {
+            lease,
+            base: "b1".to_owned(),
+            results: vec![check(CheckOutcome::Failed)],
+            hint: String::new(),
+            usage,
+        }],
         "submitted" => submissions(lease),
         "checked" => {
             let outcomes = [
@@ -571,6 +584,7 @@ fn reviews(story: &Story, lease: Lease) -> Vec<EventKind> {
 pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
     match what {
         EventKind::Started { lease }
+        | EventKind::BaseRed { lease, .. }
         | EventKind::Submitted { lease, .. }
         | EventKind::Checked { lease, .. }
         | EventKind::Reviewed { lease, .. }
