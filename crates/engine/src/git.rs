@@ -44,6 +44,7 @@ mod scan;
 mod secrets;
 mod stale_locks;
 mod state;
+mod submodules;
 mod tool_files;
 mod unreferenced_commit;
 mod worktree;

@@ -4,6 +4,7 @@
 
 pub mod adhoc_review;
 mod agent_run;
+mod base_proof;
 mod bounded_read;
 mod budget_guard;
 mod build;
@@ -19,6 +20,7 @@ mod lint;
 mod merge;
 pub mod merge_train;
 mod pinned_base;
+pub mod project_proof;
 mod refusal;
 mod review;
 mod run_sandbox;
@@ -468,6 +470,12 @@ async fn report_once(
     };
     let (report, has_failed) = match result {
         Ok(JobOutput { what, artefacts }) => {
+            // No agent has a part in it: Countersign ran the checks on the base.
+            let actor = if matches!(what, EventKind::BaseRed { .. }) {
+                project.system_actor()
+            } else {
+                actor
+            };
             let report = Report {
                 artefacts,
                 ..Report::new(actor, what)

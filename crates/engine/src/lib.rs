@@ -13,6 +13,7 @@ pub mod git;
 pub mod hash;
 pub mod jobs;
 pub mod layers;
+pub mod likely_fix;
 pub mod linkless_files;
 pub mod linter;
 pub mod log;

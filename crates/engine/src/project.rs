@@ -267,6 +267,15 @@ impl Project {
         LayerStore::new(all.join(self.repository_key()))
     }
 
+    /// Returns the directory of remembered proofs of bases. It is the one of the layers: a proof is a
+    /// file there, and a layer is a directory.
+    pub fn proofs_dir(&self) -> PathBuf {
+        self.host
+            .data_dir
+            .join("layers")
+            .join(self.repository_key())
+    }
+
     /// Returns whether runs can have read-only layers with their changes on top. It is tried once
     /// per process.
     pub async fn supports_layers(&self) -> bool {

@@ -123,6 +123,10 @@ impl Repository {
             .flatten()
             .collect();
         let from_base = repo.fill_work_tree(&touched, &purpose).await?;
+        // A reader needs only the change. What builds and runs needs the submodules too.
+        if !matches!(purpose, CheckoutPurpose::Review { .. }) {
+            self.fill_submodules(head, dir).await?;
+        }
         Ok(Checkout {
             dir: dir.to_owned(),
             commit,

@@ -48,6 +48,11 @@ const SETTINGS: &[&str] = &[
     "log.showSignature=false",
     "protocol.allow=never",
     "submodule.recurse=false",
+    // Git LFS: a checkout has the pointer that the commit has.
+    "filter.lfs.process=",
+    "filter.lfs.clean=",
+    "filter.lfs.smudge=",
+    "filter.lfs.required=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "i18n.commitEncoding=UTF-8",

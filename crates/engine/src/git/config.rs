@@ -3,7 +3,8 @@
 //! Most such keys are either overridden by the runner or read only by commands that we never use.
 //! The rest are filters and merge drivers, whose names the repository chooses. Running them would
 //! run a builder's code as us; skipping them would write different content than the project
-//! intends. So they are refused, with the names of the keys.
+//! intends. So they are refused, with the names of the keys. Git LFS is the exception: its filter
+//! is well known, and a file without it is its pointer, which is what the commit has.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +69,7 @@ impl Repository {
 }
 
 /// Returns the refused keys among `scope, key\nvalue, scope, key\nvalue, …`.
-fn command_keys(fields: &[String]) -> Vec<String> {
+pub(super) fn command_keys(fields: &[String]) -> Vec<String> {
     let mut keys: Vec<String> = fields
         .chunks_exact(2)
         .filter(|pair| pair[0] != "command")
@@ -102,6 +103,8 @@ fn is_command_key(key: &str, value: &str) -> bool {
     };
     let word = rest.rsplit_once('.').map_or(rest, |(_, word)| word);
     match section {
+        // The runner switches this filter off by name.
+        "filter" if rest.strip_suffix(word) == Some("lfs.") => false,
         "filter" => matches!(word, "clean" | "smudge" | "process"),
         "merge" => word == "driver",
         // Its condition may become true after our check.
@@ -128,14 +131,14 @@ mod tests {
     #[test]
     fn filters_and_merge_drivers_are_refused_wherever_they_are_local() {
         let found = refused(&[
-            ("local", "filter.lfs.process", "git-lfs filter-process"),
+            ("local", "filter.lfs.x.process", "evil"),
             ("worktree", "filter.a.b.clean", "evil"),
             ("local", "merge.mine.driver", "evil %A"),
             ("local", "includeif.onbranch:x.path", "evil"),
         ]);
         let all = [
             "filter.a.b.clean",
-            "filter.lfs.process",
+            "filter.lfs.x.process",
             "includeif.onbranch:x.path",
         ];
         assert_eq!(found[..3], all);
@@ -149,6 +152,7 @@ mod tests {
             ("local", "core.fsmonitor", "true"),
             ("local", "commit.gpgsign", "true"),
             ("local", "filter.lfs.required", "true"),
+            ("local", "filter.lfs.process", "git-lfs filter-process"),
             ("local", "filter.off.clean", ""),
             ("local", "alias.st", "!status"),
             ("command", "filter.ours.clean", "cat"),

@@ -60,6 +60,8 @@ impl Repository {
         }
         let git = git_dir.display();
         let answer = match self.ask_for_tree(git_dir).await {
+            // The worktree of a finished ticket may be removed while we ask.
+            Err(_) if !git_dir.is_dir() => return Ok(Tree::None),
             Err(Error::Failed { detail, .. }) => {
                 return Ok(Tree::Unclear(format!(
                     "git cannot use {git} ({detail}); see core.worktree and core.bare in its configuration"

@@ -10,7 +10,8 @@ use super::agent_run;
 use super::checkout_site::CheckoutSite;
 use super::finished_run::{self, AgentRun};
 use super::{
-    JobContext, JobError, JobOutput, cache_setup, pinned_base, refusal, run_sandbox, submission,
+    JobContext, JobError, JobOutput, base_proof, cache_setup, pinned_base, refusal, run_sandbox,
+    submission,
 };
 use crate::agent::AgentRole;
 use crate::agent::answer::{self, HandlingOutcome};
@@ -42,6 +43,9 @@ pub struct BuiltCommit {
 pub async fn build(context: &JobContext<'_>) -> Result<JobOutput, JobError> {
     let (git, project) = (&context.project.git, &context.project.config);
     let (policy, rules) = (&project.policy, &project.rules);
+    if let Some(red) = Box::pin(base_proof::prove_before_build(context)).await? {
+        return Ok(red);
+    }
     let brief = flow::brief::for_builder(context.ticket, policy, rules, Recipient::Spawned);
     let built = build_in_worktree(context, &brief).await?;
     submission::ensure_not_empty(git, project, &built.head).await?;
@@ -76,6 +80,7 @@ pub async fn build_in_worktree(
         context.ensure_lease_held().await?;
         project.git.reset_worktree(&worktree, &start).await?;
     }
+    project.git.fill_submodules(&start, &path).await?;
     let site = cache_setup::set_up_worktree(context, &worktree).await?;
     let refusal_note = refusal::refusal_note(context);
     let run_result = Box::pin(run_builder(

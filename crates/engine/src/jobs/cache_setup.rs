@@ -191,6 +191,34 @@ fn lease_pinned(
     Ok(Some(prepared).filter(|prepared| !prepared.is_empty()))
 }
 
+/// Runs the setup on the base again if its layer says that it was red there. Returns the end of its
+/// output if it is red now. A person may have installed what was missing, so an old failure proves
+/// nothing.
+pub async fn prove_setup(context: &JobContext<'_>, base: &Oid) -> Result<Option<String>, JobError> {
+    let setup = &context.project.config.setup;
+    // Without caches there is no layer; the setup runs with the checks.
+    if setup.command.is_none() || setup.caches.is_empty() {
+        return Ok(None);
+    }
+    let store = context.project.cache_layers();
+    let name = layer_name(setup, &context.project.git.tree_of(base).await?);
+    if let Some(lease) = store.lease(&name)? {
+        let green = read_record(&lease.dir).is_some_and(|record| record.green);
+        drop(lease);
+        if green {
+            return Ok(None);
+        }
+        store.remove_unused(&name)?;
+    }
+    let lease = Box::pin(prepare_layer(context, base)).await?;
+    let red = read_record(&lease.dir).filter(|record| !record.green);
+    Ok(red.map(|record| record.tail))
+}
+
+fn read_record(layer: &Path) -> Option<LayerRecord> {
+    serde_json::from_slice(&fs::read(layer.join(RECORD_FILE)).ok()?).ok()
+}
+
 /// Returns the caches as layers, and makes the layers that are missing. With a setup command they
 /// are its result on the base; without one they are copies of the user's own directories.
 async fn prepare_caches(

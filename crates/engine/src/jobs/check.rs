@@ -12,7 +12,9 @@ use store::Artefact;
 
 use super::agent_run::make_artefact;
 use super::checkout_site::CheckoutSite;
-use super::{JobContext, JobError, JobOutput, cache_setup, commits, millis, run_sandbox};
+use super::{
+    JobContext, JobError, JobOutput, base_proof, cache_setup, commits, millis, run_sandbox,
+};
 use crate::check::{Check, CheckEnv, CheckExit};
 use crate::git::Oid;
 use crate::process::{ProcessExit, RunId};
@@ -59,11 +61,12 @@ pub async fn run_checks(
     if project.checks.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
+    let commits = CheckedCommits { head, base };
     let mut site = CheckoutSite::for_check(context, head, base, "head").await?;
     cache_setup::add_caches(context, base, &mut site).await?;
     let mut all = CheckBatch::default();
     if let Some(setup) = &project.setup.command {
-        let set_up = run_to_outcome(context, setup, &site, base, "").await?;
+        let set_up = run_to_outcome(context, setup, &site, commits, "").await?;
         all.artefacts.extend(set_up.artefacts);
         // A red setup says nothing about the other checks.
         if set_up
@@ -77,11 +80,9 @@ pub async fn run_checks(
     let (parallel, serial): (Vec<&Check>, Vec<&Check>) =
         project.checks.iter().partition(|check| check.parallel);
     let mut runs: Vec<PendingChecks<'_>> =
-        vec![Box::pin(run_in_sequence(context, serial, &site, base))];
+        vec![Box::pin(run_in_sequence(context, serial, &site, commits))];
     for (at, check) in parallel.into_iter().enumerate() {
-        runs.push(Box::pin(run_in_own_checkout(
-            context, check, head, base, at,
-        )));
+        runs.push(Box::pin(run_in_own_checkout(context, check, commits, at)));
     }
     for run in join_all_checks(runs).await {
         let run = run?;
@@ -95,7 +96,18 @@ pub async fn run_checks(
             .position(|check| check.name == result.name)
     };
     all.results.sort_by_key(position);
+    if all.results.iter().all(|result| result.outcome.is_green()) {
+        // The commit may become the next base, which then needs no proof of its own.
+        base_proof::remember_green(context, head).await?;
+    }
     Ok((all.results, all.artefacts))
+}
+
+/// The commit that is checked, and the base of the change.
+#[derive(Clone, Copy)]
+struct CheckedCommits<'a> {
+    head: &'a Oid,
+    base: &'a Oid,
 }
 
 /// Results of some checks.
@@ -133,11 +145,11 @@ async fn run_in_sequence(
     context: &JobContext<'_>,
     checks: Vec<&Check>,
     site: &CheckoutSite,
-    base: &Oid,
+    commits: CheckedCommits<'_>,
 ) -> Result<CheckBatch, JobError> {
     let mut all = CheckBatch::default();
     for check in checks {
-        let one = run_to_outcome(context, check, site, base, "").await?;
+        let one = run_to_outcome(context, check, site, commits, "").await?;
         all.results.extend(one.results);
         all.artefacts.extend(one.artefacts);
         if !site.dir.is_dir() {
@@ -151,15 +163,15 @@ async fn run_in_sequence(
 async fn run_in_own_checkout(
     context: &JobContext<'_>,
     check: &Check,
-    head: &Oid,
-    base: &Oid,
+    commits: CheckedCommits<'_>,
     at: usize,
 ) -> Result<CheckBatch, JobError> {
+    let CheckedCommits { head, base } = commits;
     let tag = format!("-parallel-{at}");
     let mut site = CheckoutSite::for_check(context, head, base, &format!("head{tag}")).await?;
     cache_setup::add_caches(context, base, &mut site).await?;
     cache_setup::run_setup(context, &site).await?;
-    run_to_outcome(context, check, &site, base, &tag).await
+    run_to_outcome(context, check, &site, commits, &tag).await
 }
 
 /// Runs one check to its final result: green, flaky, red because of the change, or already red on
@@ -168,16 +180,19 @@ async fn run_to_outcome(
     context: &JobContext<'_>,
     check: &Check,
     site: &CheckoutSite,
-    base: &Oid,
+    commits: CheckedCommits<'_>,
     tag: &str,
 ) -> Result<CheckBatch, JobError> {
+    let CheckedCommits { head, base } = commits;
     let first = run_check(context, check, site, &format!("1{tag}")).await?;
     let mut artefacts = vec![make_artefact(context, "check", &check.name, &first.output)];
     let mut result = first;
     if !result.green && !result.overran {
         let again = run_check(context, check, site, &format!("2{tag}")).await?;
         artefacts.push(make_artefact(context, "check", &check.name, &again.output));
-        let by_change = again.green || !is_red_on_base(context, check, base, tag).await?;
+        // The base itself has nothing to be compared with.
+        let by_change =
+            again.green || head == base || !is_red_on_base(context, check, base, tag).await?;
         let outcome = match (again.green, by_change) {
             (true, _) => CheckOutcome::Flaky,
             (false, true) => again.result.outcome,

@@ -40,7 +40,12 @@ const CONDA: &[&str] = &[
 const TOOLS: &[HomeTool] = &[
     // Its configuration may contain registry tokens, so it is not mounted.
     tool(".cargo", "", &["bin", "registry", "git"]),
-    tool(".rustup", "RUSTUP_HOME", &["toolchains", "settings.toml"]),
+    // rustup 1.28 and newer refuse to start without the last one.
+    tool(
+        ".rustup",
+        "RUSTUP_HOME",
+        &["toolchains", "settings.toml", "update-hashes"],
+    ),
     tool(
         ".pyenv",
         "PYENV_ROOT",
