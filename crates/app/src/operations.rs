@@ -35,6 +35,7 @@ pub mod presence;
 pub mod project;
 pub mod project_rules;
 mod projects;
+pub mod proof;
 pub mod questions;
 pub mod queue;
 pub mod review;

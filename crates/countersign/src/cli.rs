@@ -29,6 +29,7 @@ mod paint;
 mod progress;
 mod progress_output;
 mod prompt;
+mod proof;
 mod queue;
 mod review;
 mod run;

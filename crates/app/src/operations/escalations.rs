@@ -1,7 +1,7 @@
 //! Lists tickets that wait for a person, and records the person's decision.
 
 use flow::event::{Choice, ChoiceOptions};
-use flow::narrate::describe_reason;
+use flow::narrate::{describe_evidence, describe_reason};
 use flow::{EventKind, Stage, Ticket, TicketId};
 use serde::{Deserialize, Deserializer, Serialize};
 use store::{Page, Paged};
@@ -15,6 +15,9 @@ pub struct PendingEscalation {
     pub id: TicketId,
     pub title: String,
     pub reason: String,
+    /// Evidence for the reason, such as the last lines of a red check's output.
+    #[serde(default)]
+    pub evidence: String,
     #[serde(deserialize_with = "read_known_choices")]
     pub choices: Vec<&'static str>,
 }
@@ -63,6 +66,7 @@ pub async fn pending_escalation(
         id: ticket.id.clone(),
         title: ticket.spec.title.clone(),
         reason: why,
+        evidence: describe_evidence(ticket),
         choices,
     })
 }

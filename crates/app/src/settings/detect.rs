@@ -1,9 +1,19 @@
-//! Detects a project's languages, its test and lint commands, and the setup of a fresh checkout
-//! from the files in its top directory. It only reads; it runs nothing.
+//! Detects a project's languages, its test and lint commands, and the setup of a fresh checkout. It
+//! looks at manifests, at lock files, and at the programs on `PATH`: a command whose program is not
+//! installed is never proposed. It only reads; it runs nothing.
 
-use std::path::Path;
+mod node;
+mod others;
+mod python;
+#[cfg(test)]
+mod tests;
+mod workspace;
+
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+pub use workspace::has_manifest;
 
 /// Maximum size of a manifest that is read.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -19,23 +29,90 @@ pub struct DetectedProject {
     pub setup: Option<String>,
     /// Directories to keep between runs.
     pub caches: Vec<String>,
+    /// Another way to prepare a checkout, for the case that the first one fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_setup: Option<SetupPlan>,
+    /// Programs that the project wants and this machine lacks, each with the reason.
+    pub not_installed: Vec<String>,
+    /// Other facts that a person should know.
+    pub notes: Vec<String>,
 }
 
-/// Detects the project in a directory.
-pub fn detect(root: &Path) -> DetectedProject {
-    let mut project = DetectedProject::default();
-    let top = ProjectRoot(root);
-    for detector in [rust, node, python, go, other_languages, recipe_checks] {
-        detector(&top, &mut project);
+/// One way to prepare a fresh checkout.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SetupPlan {
+    pub run: Option<String>,
+    pub caches: Vec<String>,
+}
+
+impl SetupPlan {
+    fn run(command: impl Into<String>, caches: &[&str]) -> Self {
+        Self {
+            run: Some(command.into()),
+            caches: caches.iter().map(|cache| (*cache).to_owned()).collect(),
+        }
     }
-    project
+
+    /// Takes the caches from the user's own work tree.
+    fn own(caches: &[&str]) -> Self {
+        Self {
+            run: None,
+            ..Self::run("", caches)
+        }
+    }
 }
 
-struct ProjectRoot<'a>(&'a Path);
+/// Tells whether a program is installed.
+pub type IsInstalled<'a> = &'a dyn Fn(&str) -> bool;
 
-impl ProjectRoot<'_> {
+/// Detects the project in a directory `below` the root of its repository. At the root, a repository
+/// without a manifest of its own is searched for members.
+pub fn detect(root: &Path, below: &Path, installed: IsInstalled<'_>) -> DetectedProject {
+    let site = |below: PathBuf| ProjectSite {
+        root,
+        below,
+        installed,
+    };
+    let mut sites = vec![site(below.to_owned())];
+    if below.as_os_str().is_empty() && !has_manifest(root) {
+        let members = workspace::find_members(root);
+        sites = members.into_iter().map(site).collect();
+    }
+    let is_alone = sites.len() == 1;
+    let mut all = SiteFindings::default();
+    for site in &sites {
+        let mut found = SiteFindings::default();
+        for detector in [
+            others::rust,
+            node::detect,
+            python::detect,
+            others::go,
+            others::jvm,
+            others::detect,
+            others::recipes,
+        ] {
+            detector(site, &mut found);
+        }
+        all.merge(found, site, is_alone);
+    }
+    environment_file(&site(PathBuf::new()), &mut all);
+    all.into_project()
+}
+
+/// A directory of the repository that is inspected.
+struct ProjectSite<'a> {
+    root: &'a Path,
+    below: PathBuf,
+    installed: IsInstalled<'a>,
+}
+
+impl ProjectSite<'_> {
+    fn dir(&self) -> PathBuf {
+        self.root.join(&self.below)
+    }
+
     fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
+        self.dir().join(name).exists()
     }
 
     fn first(&self, names: &[&str]) -> Option<String> {
@@ -45,15 +122,71 @@ impl ProjectRoot<'_> {
 
     /// Returns the text of a file; empty if there is none.
     fn text(&self, name: &str) -> String {
-        let bytes = super::read_bounded(&self.0.join(name), "the manifest", BYTES_MAX);
-        bytes.map_or_else(
-            |_| String::new(),
-            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
-        )
+        read_text(&self.dir().join(name))
+    }
+
+    /// Returns the nearest directory, from here up to the root, that has one of these files.
+    fn nearest(&self, names: &[&str]) -> Option<PathBuf> {
+        let mut around = self.below.ancestors();
+        let has = |dir: &&Path| {
+            names
+                .iter()
+                .any(|name| self.root.join(dir).join(name).exists())
+        };
+        around.find(has).map(Path::to_owned)
+    }
+
+    /// Returns whether the program is installed, and records it as missing if not.
+    fn needs(&self, program: &str, because: &str, found: &mut SiteFindings) -> bool {
+        let is_installed = (self.installed)(program);
+        if !is_installed {
+            let sentence = format!("{program} is not installed; {because}");
+            if !found.not_installed.contains(&sentence) {
+                found.not_installed.push(sentence);
+            }
+        }
+        is_installed
     }
 }
 
-impl DetectedProject {
+fn read_text(path: &Path) -> String {
+    let bytes = super::read_bounded(path, "the manifest", BYTES_MAX);
+    bytes.map_or_else(
+        |_| String::new(),
+        |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+    )
+}
+
+/// Returns a command that runs in a directory below the root.
+fn in_dir(below: &Path, command: &str) -> String {
+    if below.as_os_str().is_empty() {
+        return command.to_owned();
+    }
+    format!("cd {} && {command}", quote(&below.to_string_lossy()))
+}
+
+/// Quotes a word for the shell.
+fn quote(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Findings of one site.
+#[derive(Default)]
+struct SiteFindings {
+    languages: Vec<(String, String)>,
+    checks: Vec<(String, String)>,
+    /// Parts of the setup, each with its choices, the best first. The directory of each choice is
+    /// below the root.
+    setups: Vec<Vec<(PathBuf, SetupPlan)>>,
+    not_installed: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl SiteFindings {
     fn language(&mut self, name: &str, file: &str) {
         self.languages.push((name.to_owned(), file.to_owned()));
     }
@@ -66,229 +199,106 @@ impl DetectedProject {
         }
     }
 
-    fn setup(&mut self, command: &str, cache: &str) {
-        if self.setup.is_none() {
-            self.setup = Some(command.to_owned());
-            self.caches.push(cache.to_owned());
+    /// Adds a part of the setup that runs in the directory `below` the root.
+    fn setup(&mut self, below: &Path, choices: Vec<SetupPlan>) {
+        let choices: Vec<_> = choices
+            .into_iter()
+            .map(|plan| (below.to_owned(), plan))
+            .collect();
+        if !choices.is_empty() && !self.setups.contains(&choices) {
+            self.setups.push(choices);
         }
     }
-}
 
-fn rust(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    if !top.has("Cargo.toml") {
-        return;
-    }
-    found.language("Rust", "Cargo.toml");
-    found.check("test", "cargo test");
-    found.check("lint", "cargo clippy --all-targets -- -D warnings");
-    found.check("format", "cargo fmt --all --check");
-    found.caches.push("target".to_owned());
-}
-
-fn node(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    if !top.has("package.json") {
-        return;
-    }
-    let typed = top.has("tsconfig.json");
-    let language = if typed { "TypeScript" } else { "JavaScript" };
-    found.language(language, "package.json");
-    let (runner, install) = if top.has("pnpm-lock.yaml") {
-        ("pnpm", Some("pnpm install --frozen-lockfile"))
-    } else if top.has("yarn.lock") {
-        ("yarn", Some("yarn install --immutable"))
-    } else if top.has("bun.lockb") || top.has("bun.lock") {
-        ("bun", Some("bun install --frozen-lockfile"))
-    } else {
-        ("npm", top.has("package-lock.json").then_some("npm ci"))
-    };
-    let manifest: serde_json::Value =
-        serde_json::from_str(&top.text("package.json")).unwrap_or_default();
-    let script = |name: &str| manifest["scripts"][name].as_str();
-    // `npm init` writes a test that always fails.
-    if script("test").is_some_and(|test| !test.contains("no test specified")) {
-        found.check("test", format!("{runner} test"));
-    }
-    for (name, scripts) in [
-        ("lint", &["lint"][..]),
-        ("types", &["typecheck", "type-check", "types"]),
-    ] {
-        if let Some(script) = scripts.iter().find(|name| script(name).is_some()) {
-            found.check(name, format!("{runner} run {script}"));
+    /// Takes over the findings of a site. With several sites, each check has the site's name.
+    fn merge(&mut self, other: Self, site: &ProjectSite<'_>, is_alone: bool) {
+        let at = |file: &str| site.below.join(file).to_string_lossy().into_owned();
+        for (language, file) in other.languages {
+            self.languages.push((language, at(&file)));
         }
-    }
-    if let Some(install) = install {
-        found.setup(install, "node_modules");
-    }
-}
-
-fn python(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    let manifests = [
-        "pyproject.toml",
-        "setup.py",
-        "setup.cfg",
-        "requirements.txt",
-    ];
-    let Some(file) = top.first(&manifests) else {
-        return;
-    };
-    found.language("Python", &file);
-    let manifest = top.text("pyproject.toml");
-    let (before, install) = if top.has("uv.lock") {
-        ("uv run ", Some(("uv sync", ".venv")))
-    } else if top.has("poetry.lock") {
-        ("poetry run ", Some(("poetry install", ".venv")))
-    } else {
-        ("", None)
-    };
-    let words = format!(
-        "{manifest}{}{}",
-        top.text("setup.cfg"),
-        top.text("requirements.txt")
-    );
-    let pytest = words.contains("pytest") || top.has("pytest.ini") || top.has("conftest.py");
-    if pytest {
-        found.check("test", format!("{before}pytest"));
-    } else {
-        found.check("test", format!("{before}python3 -m unittest discover"));
-    }
-    if words.contains("ruff") || top.has("ruff.toml") || top.has(".ruff.toml") {
-        found.check("lint", format!("{before}ruff check ."));
-    } else if words.contains("flake8") || top.has(".flake8") {
-        found.check("lint", format!("{before}flake8"));
-    }
-    if words.contains("[tool.mypy]") || top.has("mypy.ini") {
-        found.check("types", format!("{before}mypy ."));
-    }
-    if let Some((command, cache)) = install {
-        found.setup(command, cache);
-    }
-}
-
-fn go(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    if !top.has("go.mod") {
-        return;
-    }
-    found.language("Go", "go.mod");
-    found.check("test", "go test ./...");
-    if top.has(".golangci.yml") || top.has(".golangci.yaml") {
-        found.check("lint", "golangci-lint run");
-    } else {
-        found.check("lint", "go vet ./...");
-    }
-}
-
-/// Other languages: name, alternative files (one must exist), and test command.
-const OTHERS: &[(&str, &[&str], &str)] = &[
-    ("Deno", &["deno.json", "deno.jsonc"], "deno test"),
-    ("Java or Kotlin", &["gradlew"], "./gradlew test"),
-    ("Java", &["pom.xml"], "mvn --quiet test"),
-    ("Ruby", &["Rakefile"], "bundle exec rake"),
-    ("Ruby", &[".rspec"], "bundle exec rspec"),
-    ("Elixir", &["mix.exs"], "mix test"),
-    (
-        "PHP",
-        &["phpunit.xml", "phpunit.xml.dist"],
-        "vendor/bin/phpunit",
-    ),
-    ("Swift", &["Package.swift"], "swift test"),
-    ("Zig", &["build.zig"], "zig build test"),
-    ("Dart", &["pubspec.yaml"], "dart test"),
-    ("Haskell", &["stack.yaml"], "stack test"),
-    ("Scala", &["build.sbt"], "sbt test"),
-];
-
-fn other_languages(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    for (language, files, test) in OTHERS {
-        if let Some(file) = top.first(files) {
-            found.language(language, &file);
-            found.check("test", *test);
-        }
-    }
-}
-
-/// Adds recipes of a Makefile or a justfile for checks that no language has added.
-fn recipe_checks(top: &ProjectRoot<'_>, found: &mut DetectedProject) {
-    for (file, runner) in [
-        ("Makefile", "make"),
-        ("justfile", "just"),
-        ("Justfile", "just"),
-    ] {
-        let text = top.text(file);
-        for name in ["test", "lint"] {
-            let mut lines = text.lines();
-            let target = |line: &str| {
-                line.strip_prefix(name)
-                    .is_some_and(|rest| rest.trim_start().starts_with(':'))
+        let member = site.below.to_string_lossy().replace(['/', ' '], "-");
+        for (name, command) in other.checks {
+            let name = if is_alone {
+                name
+            } else {
+                format!("{member}-{name}")
             };
-            if lines.any(target) {
-                found.check(name, format!("{runner} {name}"));
+            self.check(&name, in_dir(&site.below, &command));
+        }
+        for choices in other.setups {
+            if !self.setups.contains(&choices) {
+                self.setups.push(choices);
             }
         }
+        for sentence in other.not_installed {
+            if !self.not_installed.contains(&sentence) {
+                self.not_installed.push(sentence);
+            }
+        }
+        self.notes.extend(other.notes);
+    }
+
+    /// Returns the setup made of each part's choice with this number, or of its last one.
+    fn plan(&self, number: usize) -> SetupPlan {
+        let mut commands: Vec<String> = Vec::new();
+        let mut caches: Vec<String> = Vec::new();
+        for choices in &self.setups {
+            let Some((below, plan)) = choices.get(number).or_else(|| choices.last()) else {
+                continue;
+            };
+            commands.extend(plan.run.iter().map(|run| in_dir(below, run)));
+            caches.extend(
+                plan.caches
+                    .iter()
+                    .map(|cache| match cache.strip_prefix("~/") {
+                        Some(_) => cache.clone(),
+                        None => below.join(cache).to_string_lossy().into_owned(),
+                    }),
+            );
+        }
+        caches.dedup();
+        let run = match commands.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            // Each part starts at the root, and the first failure ends the whole.
+            many => Some(
+                many.iter()
+                    .map(|command| format!("( {command} )"))
+                    .collect::<Vec<_>>()
+                    .join(" && "),
+            ),
+        };
+        SetupPlan { run, caches }
+    }
+
+    fn into_project(self) -> DetectedProject {
+        let (first, second) = (self.plan(0), self.plan(1));
+        DetectedProject {
+            other_setup: (first != second).then_some(second),
+            languages: self.languages,
+            checks: self.checks,
+            setup: first.run,
+            caches: first.caches,
+            not_installed: self.not_installed,
+            notes: self.notes,
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(files: &[(&str, &str)]) -> DetectedProject {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            std::fs::write(root.path().join(name), text).unwrap();
-        }
-        detect(root.path())
-    }
-
-    fn checks(files: &[(&str, &str)]) -> Vec<String> {
-        let checks = of(files).checks.into_iter();
-        checks
-            .map(|(name, command)| format!("{name}: {command}"))
-            .collect()
-    }
-
-    #[test]
-    fn each_language_says_how_it_is_tested() {
-        assert_eq!(checks(&[("Cargo.toml", "")])[0], "test: cargo test");
-        assert_eq!(
-            checks(&[
-                ("pyproject.toml", "[tool.pytest]\n[tool.ruff]\n"),
-                ("uv.lock", "")
-            ]),
-            ["test: uv run pytest", "lint: uv run ruff check ."]
-        );
-        let scripts = r#"{"scripts": {"test": "vitest", "lint": "eslint .", "typecheck": "tsc"}}"#;
-        assert_eq!(
-            checks(&[("package.json", scripts), ("pnpm-lock.yaml", "")]),
-            [
-                "test: pnpm test",
-                "lint: pnpm run lint",
-                "types: pnpm run typecheck"
-            ]
-        );
-        assert_eq!(
-            checks(&[("go.mod", "")]),
-            ["test: go test ./...", "lint: go vet ./..."]
-        );
-        assert_eq!(
-            checks(&[("Makefile", "test: all\n\ttrue\n")]),
-            ["test: make test"]
-        );
-    }
-
-    #[test]
-    fn the_test_that_always_fails_is_none() {
-        let scripts = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
-        assert_eq!(checks(&[("package.json", scripts)]), [""; 0]);
-    }
-
-    #[test]
-    fn nothing_is_made_up_for_what_is_not_known() {
-        assert_eq!(of(&[("notes.txt", "")]), DetectedProject::default());
-    }
-
-    #[test]
-    fn a_manifest_that_is_broken_is_still_a_language() {
-        let found = of(&[("package.json", "{")]);
-        assert_eq!(found.languages[0].0, "JavaScript");
+/// Proposes to create `.env` from its example, if git ignores it. Otherwise it would become part of
+/// a change.
+fn environment_file(top: &ProjectSite<'_>, found: &mut SiteFindings) {
+    let Some(example) = top.first(&[".env.example", ".env.sample", ".env.dist"]) else {
+        return;
+    };
+    let ignores = top.text(".gitignore");
+    let mut ignores = ignores.lines().map(str::trim);
+    if ignores.any(|line| matches!(line, ".env" | "/.env" | ".env*" | "*.env")) {
+        let copy = format!("test -e .env || cp {example} .env");
+        found.setup(Path::new(""), vec![SetupPlan::run(copy, &[])]);
+    } else {
+        found.notes.push(format!(
+            "{example} is here, and a fresh checkout has no .env: if the checks need one, ignore it in .gitignore and add `cp {example} .env` to `run` in [setup]"
+        ));
     }
 }

@@ -1,7 +1,14 @@
 //! `countersign doctor`: checks the machine, the project and the agents.
 
+use std::sync::Arc;
+
+use engine::process::StopSignal;
+
 use super::Context;
+use super::proof::{self, ProofListener};
+use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
+use app::operations::proof::ProofReport;
 use app::operations::{config, doctor, history};
 use server::notify;
 
@@ -10,6 +17,9 @@ pub struct Args {
     /// Replay the events of every ticket and compare the result with the store.
     #[arg(long)]
     verify_log: bool,
+    /// Also run the setup and the checks of the project on its base branch, in the sandbox.
+    #[arg(long)]
+    project: bool,
     /// Send a test message to each target of [[notify]], or only to NAME, and show the answers.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     notify: Option<String>,
@@ -48,12 +58,53 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let mark = if item.fine { "ok " } else { "!! " };
         out.line(format!("{mark} {:<10} {}", item.agent, item.found));
     }
-    out.print_json(&report);
-    Ok(if report.is_healthy() {
+    let proof = if args.project {
+        Some(prove_project(context).await?)
+    } else {
+        None
+    };
+    let is_green = proof.as_ref().is_none_or(ProofReport::is_green);
+    out.print_json(&DoctorAnswer {
+        report: &report,
+        project: proof,
+    });
+    Ok(if report.is_healthy() && is_green {
         ExitKind::Done
     } else {
         ExitKind::Error
     })
+}
+
+/// The report, with the proof of the project if it was asked for.
+#[derive(serde::Serialize)]
+struct DoctorAnswer<'a> {
+    #[serde(flatten)]
+    report: &'a doctor::DoctorReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<ProofReport>,
+}
+
+async fn prove_project(context: &Context) -> Result<ProofReport, Failure> {
+    let mut app = context.open_app().await?;
+    app.report_to(Some(Arc::new(ProofListener(context.out.clone()))));
+    context.out.line("\nthe project's base, in the sandbox");
+    let (stopper, stop) = StopSignal::pair();
+    let mut signals = StopRequests::listen()?;
+    let work = app::operations::proof::prove_configured(&app, &context.directory, stop);
+    tokio::pin!(work);
+    let report = loop {
+        tokio::select! {
+            done = &mut work => break done?,
+            () = signals.received() => stopper.stop(),
+        }
+    };
+    if report.checks.is_empty() {
+        context.out.line("!!  no checks are configured");
+    }
+    for line in proof::render(&report) {
+        context.out.line(line);
+    }
+    Ok(report)
 }
 
 async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure> {

@@ -102,35 +102,31 @@ async fn list(context: &Context) -> Result<ExitKind, Failure> {
 
 async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
     let stored = context.ask(ticket::show_request(id)).await?;
-    let Some(escalation) = &stored.ticket.escalation else {
+    if stored.ticket.escalation.is_none() {
         return Err(Failure::usage(format!(
             "{id} is {} and needs no decision",
             stored.ticket.stage
         ))
         .hint(format!("countersign ticket show {id}")));
-    };
+    }
     let ticket = id.to_owned();
     let waiting = context.ask(ShowEscalation { ticket }).await?;
     let by_round = ticket::findings_by_round(&stored.ticket);
-    context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": escalation.evidence, "ticket": stored, "findings_by_round": by_round}));
-    for line in explain(&stored.ticket, &waiting, &escalation.evidence) {
+    context.out.print_json(&serde_json::json!({"escalation": waiting, "evidence": waiting.evidence, "ticket": stored, "findings_by_round": by_round}));
+    for line in explain(&stored.ticket, &waiting) {
         context.out.print_wrapped(&context.pasteable(&line), 4);
     }
     Ok(ExitKind::Done)
 }
 
 /// Renders the evidence and the possible decisions.
-pub fn explain(
-    ticket: &flow::Ticket,
-    waiting: &escalations::PendingEscalation,
-    evidence: &str,
-) -> Vec<String> {
+pub fn explain(ticket: &flow::Ticket, waiting: &escalations::PendingEscalation) -> Vec<String> {
     let mut lines = vec![
         format!("{}: {}", waiting.id, waiting.title),
         format!("  {}", waiting.reason),
     ];
     lines.extend(
-        findings::clean(evidence)
+        findings::clean(&waiting.evidence)
             .lines()
             .map(|line| format!("  | {line}")),
     );

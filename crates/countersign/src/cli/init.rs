@@ -1,12 +1,16 @@
 //! `countersign init`: detects the project and writes a first configuration.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
+use engine::process::StopSignal;
 use serde_json::json;
 
 use super::Context;
 use super::out::columns;
 use super::prompt::read_line;
+use super::proof::{self, ProofListener};
+use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
 use app::operations::init::{self, ConfigProposal};
 use app::settings::file::NAME;
@@ -18,18 +22,25 @@ Never overwrites a file: if there is a configuration already, it ends with exit 
 Examples:
   countersign init             show what was detected, ask, write
   countersign init --yes       write without asking, for scripts
+  countersign init --no-prove  write without running the setup and the checks
   countersign init --print     only print the file")]
 pub struct Args {
     /// Write without asking.
     #[arg(long, short, conflicts_with = "print")]
     yes: bool,
-    /// Print the file instead of writing it.
+    /// Print the file instead of writing it. Nothing is run.
     #[arg(long)]
     print: bool,
+    /// Do not run the setup and the checks on the base branch first.
+    #[arg(long, conflicts_with = "print")]
+    no_prove: bool,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
-    let proposal = init::propose(&context.environment, &context.directory).await?;
+    if !args.print && !args.yes {
+        ensure_terminal(context)?;
+    }
+    let mut proposal = init::propose(&context.environment, &context.directory).await?;
     let out = &context.out;
     if args.print {
         out.print_json(&json!({"written": false, "proposal": proposal}));
@@ -38,6 +49,9 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     }
     for line in detected_lines(&proposal) {
         out.line(line);
+    }
+    if !args.no_prove {
+        prove(&mut proposal, context).await?;
     }
     if !args.yes && !confirm_write(&proposal, context)? {
         out.line("nothing was written");
@@ -50,6 +64,48 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line(line);
     }
     Ok(ExitKind::Done)
+}
+
+/// Runs the setup and the checks on the base, and shows the results. A machine that cannot run them
+/// still gets its file.
+async fn prove(proposal: &mut ConfigProposal, context: &Context) -> Result<(), Failure> {
+    let detected = &proposal.detected;
+    if detected.checks.is_empty() && detected.setup.is_none() {
+        return Ok(());
+    }
+    let out = &context.out;
+    let mut app = context.open_app().await?;
+    app.report_to(Some(Arc::new(ProofListener(out.clone()))));
+    out.line(format!(
+        "\non {}, in the sandbox (--no-prove skips this)",
+        proposal.base
+    ));
+    let (stopper, stop) = StopSignal::pair();
+    let mut signals = StopRequests::listen()?;
+    let proven = {
+        let work = init::prove(&app, &context.directory, proposal, stop);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => break done,
+                () = signals.received() => stopper.stop(),
+            }
+        }
+    };
+    match proven {
+        Err(failure) if failure.exit != ExitKind::Interrupted => {
+            out.line(format!("!!  not proven: {}", failure.message));
+        }
+        proven => proven?,
+    }
+    let report = proposal.proof.as_ref();
+    for line in report.into_iter().flat_map(proof::render) {
+        out.line(line);
+    }
+    if report.is_some_and(|report| !report.is_green()) {
+        out.line(format!("red commands are comments in {NAME}"));
+    }
+    Ok(())
 }
 
 fn detected_lines(proposal: &ConfigProposal) -> Vec<String> {
@@ -66,6 +122,12 @@ fn detected_lines(proposal: &ConfigProposal) -> Vec<String> {
         rows.push(label_row("check", "none detected; add one under [checks]"));
     }
     rows.extend(detected.setup.iter().map(|run| label_row("setup", run)));
+    if !detected.caches.is_empty() {
+        rows.push(label_row("caches", &detected.caches.join(", ")));
+    }
+    let missing = detected.not_installed.iter();
+    rows.extend(missing.map(|text| label_row("missing", text)));
+    rows.extend(detected.notes.iter().map(|note| label_row("note", note)));
     for agent in &proposal.agents {
         let login = match &agent.login {
             Some(path) => format!("login: {path}"),
@@ -89,8 +151,8 @@ fn label_row(label: &str, value: &str) -> Vec<String> {
     vec![label.to_owned(), value.to_owned()]
 }
 
-/// Asks the user for confirmation; fails without a terminal.
-fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, Failure> {
+/// Fails without a terminal, where nobody can be asked.
+fn ensure_terminal(context: &Context) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if context.out.json || !is_terminal {
         return Err(
@@ -98,6 +160,11 @@ fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, F
                 .hint("show it first with --print"),
         );
     }
+    Ok(())
+}
+
+/// Asks the user for confirmation.
+fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, Failure> {
     context.out.line(format!(
         "\n{NAME} would contain (without comments; `countersign init --print` shows them):"
     ));

@@ -387,9 +387,9 @@ pub async fn print_result(
     let data = &app.environment.data_dir;
     let artefacts = data.join("tickets").join(ticket.id.as_str());
     out.line(format!("artefacts {}", artefacts.display()));
-    if let Some(escalation) = &ticket.escalation {
+    if ticket.escalation.is_some() {
         let waiting = escalations::pending_escalation(app, &stored).await?;
-        for line in escalation::explain(ticket, &waiting, &escalation.evidence)
+        for line in escalation::explain(ticket, &waiting)
             .into_iter()
             // The beginning of the explanation repeats what is printed above.
             .skip_while(|line| line != "\ndecide")

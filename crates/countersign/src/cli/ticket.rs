@@ -5,7 +5,9 @@ pub mod comment;
 use std::path::{Path, PathBuf};
 
 use flow::ledger::RoundFindings;
-use flow::narrate::{describe_approval, describe_reason, short_commit};
+use flow::narrate::{
+    describe_approval, describe_evidence, describe_reason, red_check_ends, short_commit,
+};
 use flow::rejection::{describe_rejection, describe_rework_reason};
 use flow::usage::format_dollars;
 use flow::{Stage, Ticket};
@@ -440,10 +442,16 @@ pub fn describe(stored: &Stored) -> Vec<String> {
     }
     if let Some(escalation) = &ticket.escalation {
         lines.push(format!("  {}", describe_reason(&escalation.reason)));
+        let evidence = findings::clean(&describe_evidence(ticket));
+        lines.extend(evidence.lines().map(|line| format!("  | {line}")));
         lines.push(format!(
             "  resolve it: countersign escalation show {}",
             ticket.id
         ));
+    }
+    if ticket.escalation.is_none() && !ticket.stage.is_terminal() {
+        let output = findings::clean(&red_check_ends(ticket).join("\n"));
+        lines.extend(output.lines().map(|line| format!("  | {line}")));
     }
     if let Some(why) = &ticket.ended {
         lines.push(format!("  {why}"));

@@ -21,6 +21,7 @@ mod judges;
 pub mod learning;
 mod machine;
 mod money;
+mod proof;
 mod review;
 mod run;
 mod session_hook;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use engine::agent::registry;
 
-use super::ConfigProposal;
+use super::{ConfigProposal, SETUP_NAME};
 use crate::settings::file::quoted;
 
 /// Characters of a comment line.
@@ -107,7 +107,8 @@ fn checks(proposal: &ConfigProposal) -> String {
         "\n# Commands that must succeed on the exact commit before it is reviewed.\n[checks]\n"
             .to_owned();
     for (name, command) in &proposal.detected.checks {
-        let _ = writeln!(out, "{name} = {}", quoted(command));
+        let line = format!("{name} = {}\n", quoted(command));
+        out.push_str(&unless_red(proposal, name, &line));
     }
     if proposal.detected.checks.is_empty() {
         out.push_str("# test = \"make test\"                # no test command was found\n");
@@ -125,12 +126,38 @@ fn setup(proposal: &ConfigProposal) -> String {
         out.push_str("# [setup]\n# run = \"npm ci\"\n# caches = [\"node_modules\"]\n");
         return out;
     }
-    out.push_str("[setup]\n");
+    let mut section = "[setup]\n".to_owned();
     if let Some(run) = &detected.setup {
-        let _ = writeln!(out, "run = {}", quoted(run));
+        let _ = writeln!(section, "run = {}", quoted(run));
     }
     let caches: Vec<String> = detected.caches.iter().map(|cache| quoted(cache)).collect();
-    let _ = writeln!(out, "caches = [{}]", caches.join(", "));
+    let _ = writeln!(section, "caches = [{}]", caches.join(", "));
+    out.push_str(&unless_red(proposal, SETUP_NAME, &section));
+    out
+}
+
+/// Returns the lines of a setup or a check, as comments if it did not work on the base.
+fn unless_red(proposal: &ConfigProposal, name: &str, lines: &str) -> String {
+    let Some(proof) = &proposal.proof else {
+        return lines.to_owned();
+    };
+    let why = match proof.line(name) {
+        Some(line) if line.green => return lines.to_owned(),
+        Some(line) => {
+            let fix = match line.hint.as_str() {
+                "" => String::new(),
+                hint => format!(" Likely fix: {hint}."),
+            };
+            format!("Red on {} when init ran it.{fix}", proposal.base)
+        }
+        // A green setup has no line of its own.
+        None if name == SETUP_NAME => return lines.to_owned(),
+        None => "Not tried, because the setup is red.".to_owned(),
+    };
+    let mut out = comment(&why);
+    for line in lines.lines() {
+        let _ = writeln!(out, "# {line}");
+    }
     out
 }
 
@@ -148,6 +175,7 @@ mod tests {
             agents: Vec::new(),
             builder: None,
             reviewer: None,
+            proof: None,
             text: String::new(),
         }
     }

@@ -17,8 +17,9 @@ fn bare() -> World {
 #[test]
 fn a_python_project_gets_its_own_checks_and_two_agents() {
     let world = bare();
+    world.install("python3", "#!/bin/sh\n");
     world.write("pyproject.toml", "[tool.pytest.ini_options]\n[tool.ruff]\n");
-    let ran = world.call(&["init", "--yes"]).ends_with(0);
+    let ran = world.call(&["init", "--yes", "--no-prove"]).ends_with(0);
     let known: Vec<&str> = ran
         .out
         .lines()
@@ -28,8 +29,11 @@ fn a_python_project_gets_its_own_checks_and_two_agents() {
     expect![[r#"
         base branch  main
         language     Python (pyproject.toml)
-        check        test: pytest
-        check        lint: ruff check .
+        check        test: .venv/bin/python -m pytest
+        check        lint: .venv/bin/python -m ruff check .
+        setup        test -d .venv || python3 -m venv .venv; .venv/bin/python -m pip install -q pytest ruff
+        caches       .venv, ~/.cache/pip
+        note         put .venv/ into .gitignore: otherwise the builder's environment becomes part of the change
         agent        claude at ROOT/bin/claude (no login found)
         agent        codex at ROOT/bin/codex (no login found)
 
@@ -41,10 +45,98 @@ fn a_python_project_gets_its_own_checks_and_two_agents() {
     world.call(&["config", "check"]).ends_with(0);
     let settings = world.call(&["config", "show"]).ends_with(0);
     assert!(
-        settings.out.contains("\"ruff check .\""),
+        settings.out.contains("-m ruff check .\""),
         "{}",
         settings.out
     );
+}
+
+/// A project that is tested with a `make` of its own: `make test` is green, `make lint` is red.
+fn made() -> World {
+    let world = bare();
+    let make =
+        "#!/bin/sh\necho \"made $1\"; [ \"$1\" = test ] || { echo 'x.c:1: unused'; exit 2; }\n";
+    world.install("make", make);
+    world.write("Makefile", "test:\n\ttrue\nlint:\n\tfalse\n");
+    world.commit("Recipes");
+    world
+}
+
+#[test]
+fn what_works_on_the_base_is_written_and_what_does_not_is_a_comment() {
+    let world = made();
+    let ran = world.call(&["init", "--yes"]).ends_with(0);
+    let ran = ran
+        .says("ok  test")
+        .says("!!  lint")
+        .says("| x.c:1: unused");
+    ran.says("red commands are comments in countersign.toml");
+    let text = std::fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
+    assert!(text.contains("\ntest = \"make test\"\n"), "{text}");
+    assert!(text.contains("# Red on main when init ran it."), "{text}");
+    assert!(text.contains("\n# lint = \"make lint\"\n"), "{text}");
+    world.call(&["config", "check"]).ends_with(0);
+    // Nothing of the trial is left behind.
+    let tickets = world.root().join("data/tickets");
+    let left = std::fs::read_dir(tickets).map_or(0, Iterator::count);
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn the_trial_can_be_left_out_and_made_later() {
+    let world = made();
+    let answer = world.json(&["init", "--yes", "--no-prove"]);
+    assert!(answer["proposal"]["proof"].is_null());
+    let text = answer["proposal"]["text"].as_str().unwrap();
+    assert!(text.contains("\nlint = \"make lint\"\n"), "{text}");
+    world.commit("Configured");
+    world
+        .call(&["doctor", "--project"])
+        .ends_with(1)
+        .says("ok  test")
+        .says("| x.c:1: unused");
+    let report = world.call(&["doctor", "--project", "--json"]).json();
+    assert_eq!(report["project"]["checks"][0]["name"], "lint");
+}
+
+#[test]
+fn a_member_of_a_repository_is_set_up_from_its_own_directory() {
+    let world = made();
+    world.write("services/api/Makefile", "test:\n\ttrue\n");
+    world.commit("A service");
+    let ran = world
+        .call(&["-C", "services/api", "init", "--yes"])
+        .ends_with(0);
+    ran.says("test: cd services/api && make test")
+        .says("ok  test");
+    assert!(world.repository.join("countersign.toml").exists());
+}
+
+#[test]
+fn a_broken_first_setup_gives_way_to_the_packages_that_are_there() {
+    let world = bare();
+    // The lock file does not fit: the installation fails, and the scripts work.
+    let npm = "#!/bin/sh\n[ \"$1\" != ci ] || { echo 'lock file out of sync'; exit 1; }\ntest -e node_modules/tool\n";
+    world.install("npm", npm);
+    let manifest = r#"{"scripts": {"test": "tool"}, "devDependencies": {"tool": "1"}}"#;
+    world.write("package.json", manifest);
+    world.write("package-lock.json", "{}");
+    world.write(".gitignore", "node_modules/\n");
+    world.commit("A script");
+    world.write("node_modules/tool", "x");
+    world.call(&["init", "--yes"]).ends_with(0).says("ok  test");
+    let text = std::fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
+    assert!(
+        text.contains("\n[setup]\ncaches = [\"node_modules\"]\n"),
+        "{text}"
+    );
+    assert!(!text.contains("npm ci --prefer"), "{text}");
+}
+
+#[test]
+fn without_commits_it_says_what_to_do() {
+    let world = World::without_commits();
+    world.call(&["init", "--yes"]).ends_with(2).says("commit");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::{go_on, greet, merges, on, resolve};
-use crate::support::World;
 use crate::support::crew::{
     self, GOOD, always, approves, builds, built_by, crew, rounds, runs, verifies, writes,
 };
+use crate::support::{SETTINGS, World};
 
 /// Commits a file on `main` in the person's own work tree, once.
 fn moves_main(world: &World, file: &str, text: &str) -> serde_json::Value {
@@ -20,12 +20,17 @@ fn moves_main(world: &World, file: &str, text: &str) -> serde_json::Value {
 
 #[test]
 fn what_is_red_on_the_base_is_a_persons_to_accept_and_only_with_a_second_word() {
-    let world = World::new();
+    let world = World::with_settings(&format!("{SETTINGS}\n[policy]\nprove_base = false\n"));
     world.write("test.sh", "echo broken before; exit 1\n");
     world.commit("Broken");
     greet(&world, &crew::smooth())
         .ends_with(4)
-        .says("red on the base as well: test");
+        .says("red on the base as well: test")
+        .says("test | broken before");
+    world
+        .call(&["escalation", "show", "greet"])
+        .ends_with(0)
+        .says("broken before");
     resolve(&world, &["accept", "--why", "known"])
         .ends_with(6)
         .says("--over-red-checks");

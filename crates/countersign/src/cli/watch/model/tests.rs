@@ -133,6 +133,7 @@ fn escalated() -> (Stored, PendingEscalation) {
         id: id("T-400"),
         title: "Greet by name".to_owned(),
         reason: "after 3 rounds, must-fix findings remain".to_owned(),
+        evidence: String::new(),
         choices: vec![
             "accept",
             "continue",
