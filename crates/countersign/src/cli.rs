@@ -294,8 +294,15 @@ impl Context {
         Some(git.common_dir().to_string_lossy().into_owned())
     }
 
-    /// Returns the id of the ticket that a person named by its id, its beginning or `@last`.
+    /// Returns the id of the ticket that a person named by its id, its beginning or `@last`. Short
+    /// names mean tickets of this repository; a whole id means any ticket.
     async fn resolve_ticket(&self, text: &str) -> Result<String, Failure> {
+        // Everything begins with the empty text, so an unset shell variable would name the only
+        // ticket.
+        if text.trim().is_empty() {
+            return Err(Failure::usage("the ticket's id is empty")
+                .hint("`countersign ticket list` shows the ids"));
+        }
         if text == ticket_ids::LAST {
             let repository = self.repository().await;
             let query = ListTickets {
@@ -309,6 +316,7 @@ impl Context {
         let query = ListTickets {
             limit: Some(ticket_ids::CANDIDATES_MAX),
             prefix: Some(text.to_owned()),
+            repository: self.repository().await,
             ..ListTickets::default()
         };
         match self.ask(query).await {

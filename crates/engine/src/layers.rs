@@ -9,7 +9,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -221,7 +221,7 @@ impl LayerStore {
 fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     // `append` creates the file without truncating it; the lock needs no content.
-    options.create(true).append(true).open(path)
+    options.create(true).append(true).mode(0o600).open(path)
 }
 
 fn is_same_file(open: &File, path: &Path) -> bool {

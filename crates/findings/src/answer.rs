@@ -320,3 +320,8 @@ fn severity(word: &str) -> Option<Severity> {
 
 #[cfg(test)]
 mod tests;
+
+/// Returns whether every sentence is vouched for: known words that speak for the change.
+pub(crate) fn is_vouched(text: &str) -> bool {
+    vouch::find_unvouched(text).is_none()
+}

@@ -545,6 +545,68 @@ proptest! {
     }
 }
 
+/// Verdicts by language, for the sentences of the list.
+const VERDICTS: [(&str, &str); 10] = [
+    ("en", "Verdict: approve"),
+    ("de", "Urteil: genehmigt"),
+    ("fr", "Verdict : approuvé"),
+    ("es", "Veredicto: aprobado"),
+    ("pt", "Veredito: aprovado"),
+    ("it", "Verdetto: approvato"),
+    ("ru", "Вердикт: одобрено"),
+    ("zh", "结论：批准"),
+    ("ja", "判定：承認"),
+    ("ko", "판정: 승인"),
+];
+
+#[test]
+fn a_defect_in_plain_words_is_not_passed_over_in_a_short_text() {
+    let (mut verdict, mut tried) = ("", 0);
+    for line in include_str!("claims/plain_defects.txt").lines() {
+        if let Some(language) = line.strip_prefix("## ") {
+            verdict = VERDICTS.iter().find(|one| one.0 == language).unwrap().1;
+            assert!(approves(verdict), "{verdict}");
+            continue;
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let json = serde_json::json!({"verdict": "approve", "summary": line});
+        let notes = serde_json::json!({"verdict": "approve", "findings": [], "notes": [line]});
+        let forms = [
+            format!("{verdict}\n\n{line}\n"),
+            format!("{line}\n\n{verdict}\n"),
+            format!("{verdict}. {line}\n"),
+            format!("{verdict}\n\n- [x] {line}\n"),
+            format!("{verdict}\n\n## Summary\n\n- {line}\n"),
+            format!("| Item | Result |\n|---|---|\n| Verdict | approve |\n| Summary | {line} |\n"),
+            json.to_string(),
+            notes.to_string(),
+        ];
+        for text in forms {
+            tried += 1;
+            assert!(!approves(&text), "{text}");
+        }
+    }
+    println!("defects in plain words: {tried} tried, 0 read as approval");
+}
+
+/// Every limit that cuts makes the claim unknown.
+#[test]
+fn a_refusal_behind_a_limit_is_not_passed_over() {
+    for lines in [10, 4_998, 5_001, 50_000] {
+        let code = "x = 1\n".repeat(lines);
+        let text = format!("Verdict: approve\n\n```\n{code}Do not merge this change today.\n```\n");
+        assert!(!approves(&text), "{lines} lines of code");
+    }
+    for cells in [10, 6_000, 18_000, 60_000] {
+        let row = " a |".repeat(cells);
+        let text =
+            format!("| Verdict | Approve |\n|---|---|\n| Security | it leaks the key |{row}");
+        assert!(!approves(&text), "{cells} cells");
+    }
+}
+
 #[test]
 fn json_that_is_cut_anywhere_does_not_approve() {
     for (_, text) in entries(APPROVALS) {

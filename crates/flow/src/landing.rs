@@ -23,9 +23,9 @@ const TEMPLATE_CHARS_MAX: usize = 4_000;
 const NAME_CHARS_MAX: usize = 120;
 /// Most reviewers that trailers name.
 const REVIEWERS_MAX: usize = 50;
-/// Beginnings of lines that only Countersign writes.
+/// Keys of trailers that only Countersign writes, or their beginnings.
 /// Compared in lower case: git reads trailer keys without regard to case.
-const OWN_TRAILERS: [&str; 2] = ["countersigned-by:", "countersign-"];
+const OWN_TRAILERS: [&str; 2] = ["countersigned-by", "countersign-"];
 
 /// Shape of the commits that land on the base branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -513,8 +513,13 @@ fn plain_text(text: &str) -> String {
 /// Every line is searched, not only the last paragraph.
 pub fn with_trailers(message: &str, trailers: &str) -> String {
     let is_own = |line: &&str| {
-        let line = line.trim_start().to_lowercase();
-        OWN_TRAILERS.iter().any(|own| line.starts_with(own))
+        // Blanks, quotation marks and bullets around the key still look like a trailer to a person.
+        let is_key = |c: &char| c.is_alphanumeric() || *c == '-';
+        let key = line.split([':', '：', '﹕', '꞉']).next();
+        let key = key.filter(|key| key.len() < line.len()).unwrap_or_default();
+        let key: String = key.chars().filter(is_key).collect();
+        let key = key.trim_start_matches('-').to_lowercase();
+        OWN_TRAILERS.iter().any(|own| key.starts_with(own))
     };
     let lines: Vec<&str> = message.lines().filter(|line| !is_own(line)).collect();
     let text = lines.join("\n");

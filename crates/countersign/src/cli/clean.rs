@@ -35,6 +35,8 @@ pub struct Args {
     ticket: Option<String>,
 }
 
+const WORKTREE_NOTE: &str = "Uncommitted files of a worktree are kept under refs/countersign/TICKET/leftovers-end; ignored files and nested repositories in it are not kept.";
+
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;
     let options = CleanOptions {
@@ -52,6 +54,13 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             return Ok(ExitKind::Done);
         }
         print_items(context, &plan.items);
+        if plan
+            .items
+            .iter()
+            .any(|item| item.kind == CleanKind::WorkingFiles)
+        {
+            out.line(WORKTREE_NOTE);
+        }
         out.line(format!(
             "\n{} would be freed; nothing was changed\nnext: countersign clean --yes",
             format_size(plan.bytes)

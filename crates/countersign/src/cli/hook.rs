@@ -127,9 +127,15 @@ pub fn check_review_flags(flags: &[String]) -> Result<(), Failure> {
 
 async fn uninstall(hook: GitHook, context: &Context) -> Result<ExitKind, Failure> {
     let removed = hooks::uninstall(&context.environment, &context.directory, hook).await?;
+    let (name, other, flag) = match hook {
+        GitHook::PrePush => ("pre-push", "post-commit", " --post-commit"),
+        GitHook::PostCommit => ("post-commit", "pre-push", ""),
+    };
     context.out.line(match &removed {
         Some(path) => format!("removed {}", path.display()),
-        None => "Countersign has no hook in this repository".to_owned(),
+        None => format!(
+            "Countersign has no {name} hook in this repository; for the {other} hook: countersign hook uninstall{flag}"
+        ),
     });
     context.out.print_json(&json!({"removed": removed}));
     Ok(ExitKind::Done)

@@ -6,7 +6,8 @@ use flow::Ticket;
 use flow::event::Choice;
 
 use super::Context;
-use app::failure::Failure;
+use super::signals::StopRequests;
+use app::failure::{ExitKind, Failure};
 use app::operations::{App, escalations};
 
 /// Number of invalid answers before the prompt gives up.
@@ -35,11 +36,11 @@ pub async fn ask_decision(
             .out
             .line(format!("{letter}) {}", choice_words(choice)));
     }
-    let Some(choice) = choose(context, &choices)? else {
+    let Some(choice) = choose(context, &choices).await? else {
         return Ok(None);
     };
     let why = if needs_why(&choice) {
-        read_line("Reason (recorded with your name): ")?
+        ask("Reason (recorded with your name): ").await?
     } else {
         String::new()
     };
@@ -63,9 +64,10 @@ fn needs_why(choice: &Choice) -> bool {
 }
 
 /// Reads a choice by its letter. An empty answer leaves the ticket as it is.
-fn choose(context: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
+async fn choose(context: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failure> {
     for _ in 0..TRIES_MAX {
-        let answer = read_line("Your choice (Enter to decide later): ")?.to_ascii_lowercase();
+        let answer = ask("Your choice (Enter to decide later): ").await?;
+        let answer = answer.to_ascii_lowercase();
         if answer.is_empty() {
             return Ok(None);
         }
@@ -80,6 +82,26 @@ fn choose(context: &Context, choices: &[Choice]) -> Result<Option<Choice>, Failu
             .line(format!("{answer:?} is not one of the letters"));
     }
     Ok(None)
+}
+
+/// Asks a question during a run. Ctrl-C leaves it at once, and nothing is decided.
+async fn ask(question: &'static str) -> Result<String, Failure> {
+    // The run listens for signals already, so Ctrl-C would no longer end the process by itself.
+    let mut signals = StopRequests::listen()?;
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    // A thread of its own: the runtime would wait for one of its threads until a line is typed.
+    std::thread::spawn(move || {
+        // The receiver is gone after a signal, and then the answer does not matter.
+        let _ = sender.send(read_line(question));
+    });
+    tokio::select! {
+        answered = answer => answered.unwrap_or_else(|_| Err(Failure::error("lost the terminal"))),
+        () = signals.received() => Err(Failure::new(
+            ExitKind::Interrupted,
+            "stopped; nothing was decided",
+        )
+        .hint("decide later with: countersign escalation resolve")),
+    }
 }
 
 pub fn read_line(question: &str) -> Result<String, Failure> {

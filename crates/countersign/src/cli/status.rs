@@ -113,7 +113,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line(format!("    countersign escalation show {}", entry.id));
     }
     if !working.is_empty() {
-        out.line(format!("\n{}", out.bold("at work")));
+        out.line(format!("\n{}", out.bold("open")));
     }
     let rows: Vec<Vec<String>> = working.iter().map(ticket_cells).collect();
     for line in columns(&rows) {

@@ -254,6 +254,31 @@ impl Repository {
         })
     }
 
+    /// Returns an id of the change between two commits that is the same on another base, as long as
+    /// the lines around it are the same there. Line numbers do not count. Everything else does: a
+    /// few lines of context, binary content, modes, and bytes that are no UTF-8.
+    pub async fn change_id(&self, from: &Oid, to: &Oid) -> Result<String, Error> {
+        let whole = ["-p", "-U3", "--binary", "--full-index"];
+        let ends = [from.as_str(), to.as_str()];
+        let args = [DIFF, &whole, &ends].concat();
+        let mut output = self.git_for_diff(from).args(&args).output().await?;
+        if output.cut {
+            // Too long to be compared as text. The names of all blobs are exact as well; they only
+            // differ if the base has changed the same files.
+            let args = [DIFF, &["--raw", "--full-index"], &ends].concat();
+            output = self.git_for_diff(from).args(&args).output().await?;
+            if output.cut {
+                return Err(Error::TooLarge("diff-tree --raw".to_owned()));
+            }
+        }
+        let lines = output.out.split(|byte| *byte == b'\n');
+        let counted =
+            lines.filter(|line| !line.starts_with(b"@@ ") && !line.starts_with(b"index "));
+        Ok(crate::hash::sha256(
+            &counted.collect::<Vec<_>>().join(&b'\n'),
+        ))
+    }
+
     /// Returns the files that differ between two commits.
     pub async fn files_changed(&self, from: &Oid, to: &Oid) -> Result<Vec<ChangedFile>, Error> {
         let more = ["-z", "--raw", "--numstat", from.as_str(), to.as_str()];

@@ -264,6 +264,54 @@ async fn files_changed_tells_renames_counts_and_binaries() {
     assert_eq!(changes[2].old_path.as_deref(), Some("src/lib.rs"));
 }
 
+/// A change keeps its id on another base, and nothing that a reader could see is left out of it.
+#[tokio::test]
+async fn the_id_of_a_change_covers_place_bytes_and_binary_content() {
+    let ground = Ground::new().await;
+    let repo = ground.repo();
+    let function =
+        |name: &str, body: &str| format!("fn {name}() {{\n    a();\n{body}    b();\n}}\n");
+    // More lines than the context has, so that it is the same wherever the file begins.
+    let top = "// top\n".repeat(5);
+    let both = |first: &str, second: &str| {
+        top.clone() + &function("one", first) + &function("two", second)
+    };
+    let commit = |name: &str, content: &[u8]| {
+        fs::write(repo.join(name), content).unwrap();
+        ground.git(&["add", "-A"]);
+        ground.git(&["commit", "-q", "-m", name]);
+        ground.git(&["rev-parse", "HEAD"])
+    };
+    let oid = |text: &str| Oid::parse(text.trim()).unwrap();
+    let git = &ground.repository;
+    let line = "    ok = true;\n";
+    // The same line in another function, with other lines around it.
+    let base = commit("code.rs", both("", "").as_bytes());
+    let one = commit("code.rs", both(line, "").as_bytes());
+    commit("code.rs", both("", "").as_bytes());
+    let two = commit("code.rs", both("", line).as_bytes());
+    let id = git.change_id(&oid(&base), &oid(&one)).await.unwrap();
+    let moved = git.change_id(&oid(&base), &oid(&two)).await.unwrap();
+    assert_ne!(id, moved);
+    // The base grew far above the change: the same id.
+    let far = "// header\n".repeat(20);
+    let base = commit("code.rs", (far.clone() + &both("", "")).as_bytes());
+    let again = commit("code.rs", (far + &both(line, "")).as_bytes());
+    let same = git.change_id(&oid(&base), &oid(&again)).await.unwrap();
+    assert_eq!(id, same);
+    // Binary content and bytes that are no UTF-8.
+    let contents: [&[u8]; 4] = [b"a\0good", b"a\0evil", b"text \xff\n", b"text \xfe\n"];
+    let mut ids = Vec::new();
+    for content in contents {
+        let base = commit("file.bin", b"before\n");
+        let head = commit("file.bin", content);
+        ids.push(git.change_id(&oid(&base), &oid(&head)).await.unwrap());
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), contents.len());
+}
+
 #[tokio::test]
 async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
     let ground = Ground::new().await;

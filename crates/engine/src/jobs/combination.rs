@@ -4,10 +4,8 @@
 use flow::landing::{self, CommitName, LandingStyle};
 
 use super::merge::conflict_output;
-use super::{JobContext, JobError, JobOutput, submission};
-use crate::git::{
-    CombinePlan, CommitIdentity, DiffContext, MergeResult, MergeStyle, Oid, Repository,
-};
+use super::{JobContext, JobError, JobOutput};
+use crate::git::{CombinePlan, CommitIdentity, MergeResult, MergeStyle, Oid};
 
 /// Refs of the commit that lands the change and of the tip below it. They are written before the
 /// branch moves, so that a killed landing is recognised: a squashed or replayed commit does not
@@ -84,7 +82,7 @@ pub async fn combine(
     if top == *tip {
         return Ok(rejected(Err(nothing_to_land(context))));
     }
-    let diff_id = range_id(git, tip, &top).await?;
+    let diff_id = git.change_id(tip, &top).await?;
     let candidate = LandingCandidate {
         below: tip.clone(),
         landed: top.clone(),
@@ -152,18 +150,13 @@ pub async fn landed_candidate(
         return Ok(None);
     }
     let candidate = LandingCandidate {
-        diff_id: range_id(git, &below, &top).await?,
+        diff_id: git.change_id(&below, &top).await?,
         below,
         landed: top.clone(),
         top,
     };
     // The refs may be those of an earlier approval of this ticket.
     Ok(Some(candidate).filter(|candidate| is_approved_diff(context, candidate)))
-}
-
-async fn range_id(git: &Repository, from: &Oid, to: &Oid) -> Result<String, JobError> {
-    let diff = git.diff(from, to, DiffContext::None).await?;
-    Ok(submission::diff_id(&diff.text))
 }
 
 fn is_approved_diff(context: &JobContext<'_>, candidate: &LandingCandidate) -> bool {

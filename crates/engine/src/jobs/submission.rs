@@ -75,7 +75,7 @@ pub async fn describe_range(
         branch: branch.to_owned(),
         base: base.to_string(),
         base_tree: git.tree_of(base).await?.to_string(),
-        diff_id: diff_id(&diff),
+        diff_id: git.change_id(base, head).await?,
         signed_as: Vec::new(),
         authors: people
             .into_iter()
@@ -177,15 +177,6 @@ async fn range_base(
     Ok(fork)
 }
 
-/// Returns an id of a change that is the same on any base: line numbers and blob names do not
-/// count.
-pub fn diff_id(diff: &str) -> String {
-    let lines = diff
-        .lines()
-        .filter(|line| !line.starts_with("@@ ") && !line.starts_with("index "));
-    crate::hash::short_sha256(lines.collect::<Vec<_>>().join("\n").as_bytes())
-}
-
 /// Returns the changed paths that the project or the ticket protects, and files that configure
 /// agents.
 fn protected_files(
@@ -224,19 +215,4 @@ fn parse_patterns(lines: &[String]) -> Result<PathPatterns, JobError> {
         }
     }
     Ok(PathPatterns::new(lines))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_has_one_id_on_any_base() {
-        let here = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1,0 +2 @@\n+new\n";
-        let there =
-            "diff --git a/x b/x\nindex 3..4 100644\n--- a/x\n+++ b/x\n@@ -41,0 +42 @@\n+new\n";
-        let other = there.replace("+new", "+other");
-        assert_eq!(diff_id(here), diff_id(there));
-        assert_ne!(diff_id(here), diff_id(&other));
-    }
 }

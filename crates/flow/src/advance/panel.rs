@@ -10,7 +10,7 @@ use super::Refused;
 use super::transition::Transition;
 use crate::event::Lease;
 use crate::job::Task;
-use crate::policy::{Land, ReviewMode, ReviewerConfig, VerifyOpenFindings};
+use crate::policy::{ReviewMode, ReviewerConfig, VerifyOpenFindings};
 use crate::ticket::{ApprovedBy, PanelReviewer, Reason, ReworkReason, Stage};
 
 /// Whether earlier reviews of an identical tree may be reused.
@@ -225,9 +225,9 @@ impl Transition<'_> {
         self.escalate(reason, Stage::Reviewing, why);
     }
 
-    /// Returns the round in which the same tree on the same base (in a landing queue: the same
-    /// diff) was approved under this policy, unless it was rejected since or must-fix findings are
-    /// open.
+    /// Returns the round in which the same tree on the same base was approved under this policy,
+    /// unless it was rejected since or must-fix findings are open. The same diff is not enough: a
+    /// builder that resolves a conflict can put the same lines at another place.
     fn earlier_approval_round(&self) -> Option<u32> {
         let now = self.ticket.submission.as_ref()?;
         let mut later = self.ticket.rounds.iter().rev();
@@ -241,11 +241,7 @@ impl Transition<'_> {
         let policy = self.policy.id();
         let same = self.ticket.approvals_voided.iter().rev().find(|earlier| {
             let same_tree = earlier.tree == now.tree && earlier.base_tree == now.base_tree;
-            // A queue puts a change on the newest base; only a changed diff needs a new review.
-            let same_diff = !now.diff_id.is_empty()
-                && earlier.diff_id == now.diff_id
-                && self.policy.land == Land::Queue;
-            (same_tree || same_diff) && earlier.policy == policy
+            same_tree && earlier.policy == policy
         })?;
         // A person accepted open findings or red checks for one commit only, so that is not reused.
         (!matches!(same.by, ApprovedBy::Person { .. })).then_some(same.round)

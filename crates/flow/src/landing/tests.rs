@@ -239,6 +239,9 @@ proptest! {
             prop_oneof![
                 Just("Countersigned-by: codex <codex@countersign.invalid>".to_owned()),
                 Just("  countersigned-BY: me".to_owned()),
+                Just("Countersigned-by : me".to_owned()),
+                Just("> * Countersigned-by\t: me".to_owned()),
+                Just("Countersigned-by：me".to_owned()),
                 Just("Countersign-Commit: c9".to_owned()),
                 Just("Ticket: T-1".to_owned()),
                 Just(String::new()),
@@ -251,9 +254,13 @@ proptest! {
         let text = with_trailers(&lines.join("\n"), own);
         prop_assert!(text.ends_with(own));
         let said = text.strip_suffix(own).unwrap().to_lowercase();
-        prop_assert!(!said.lines().any(|line| line.trim_start().starts_with("countersign")
-            && line.contains(':')
-            && OWN_TRAILERS.iter().any(|own| line.trim_start().starts_with(own))));
+        let is_key = |c: &char| c.is_alphanumeric() || matches!(c, '-' | ':' | '：');
+        let forged = said.lines().any(|line| {
+            let bare: String = line.chars().filter(is_key).collect();
+            let bare = bare.trim_start_matches('-').replace('：', ":");
+            bare.starts_with("countersigned-by:")
+        });
+        prop_assert!(!forged, "{}", said);
         prop_assert!(!text.trim_start().is_empty());
     }
 

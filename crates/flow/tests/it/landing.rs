@@ -186,6 +186,29 @@ fn an_identical_tree_on_another_base_or_under_another_policy_is_reviewed() {
     }
 }
 
+/// The same lines at another place, or a conflict that a builder resolved, are not what was read.
+#[test]
+fn the_same_diff_of_another_tree_is_reviewed_however_it_lands() {
+    let lands = [Land::Merge, Land::Squash, Land::Rebase, Land::Queue];
+    for land in lands {
+        let policy = Policy {
+            land,
+            ..Policy::default()
+        };
+        let mut story = Story::at(Stage::Merging, &policy);
+        let lines = story.ticket.approval.as_ref().unwrap().diff_id.clone();
+        story.tell(&house(), conflicted(&story));
+        assert_eq!(story.stage(), Stage::Rework);
+        let lease = story.start("build", &builder());
+        let mut what = submitted(lease, "c2");
+        if let EventKind::Submitted { submission, .. } = &mut what {
+            submission.diff_id = lines;
+        }
+        story.tell(&builder(), what).green();
+        assert_eq!(story.stage(), Stage::Reviewing, "{land:?}");
+    }
+}
+
 #[test]
 fn an_old_approval_does_not_cover_findings_that_came_since() {
     let mut story = Story::at(Stage::Approved, &Policy::default());

@@ -57,7 +57,7 @@ fn a_push_is_reviewed_and_held_up_by_what_must_be_fixed() {
     world
         .call(&["hook", "uninstall"])
         .ends_with(0)
-        .says("Countersign has no hook in this repository");
+        .says("Countersign has no pre-push hook in this repository");
 }
 
 #[test]

@@ -35,6 +35,31 @@ fn the_beginning_of_an_id_or_last_names_a_ticket() {
         .ends_with(2);
 }
 
+/// An unset shell variable must not act on the only ticket, nor a short name on that of another
+/// repository.
+#[test]
+fn a_short_name_means_this_repository_and_an_empty_one_nothing() {
+    let world = World::new();
+    let new = ["ticket", "new", "Pay the bill", "--no-edit"];
+    world.call(&new).ends_with(0);
+    let list = world.call(&["ticket", "list"]).ends_with(0).out;
+    let id = list.split_whitespace().next().unwrap().to_owned();
+    let short: String = id.chars().take(5).collect();
+    let other = world.repository.parent().unwrap().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let path = other.to_string_lossy().into_owned();
+    world.git(&["init", "--quiet", &path]);
+    for name in ["", " ", short.as_str()] {
+        for verb in ["cancel", "show"] {
+            let mut words = vec!["-C", path.as_str(), "ticket", verb, name];
+            words.extend(["--why", "oops"].iter().filter(|_| verb == "cancel"));
+            world.call(&words).ends_with(2);
+        }
+    }
+    let whole = ["-C", path.as_str(), "ticket", "show", id.as_str()];
+    world.call(&whole).ends_with(0).says("queued");
+}
+
 #[test]
 fn the_command_alone_says_what_to_do_next() {
     World::empty()

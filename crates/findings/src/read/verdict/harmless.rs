@@ -178,13 +178,11 @@ fn is_harmless_sentence(text: &str) -> bool {
     let known = known_in_description(words);
     let praised = rest.denies || rest.harmless || PRAISE.is_in(&rest.sentence);
     let sensitive = SENSITIVE.is_in(&rest.sentence);
-    let enough = if praised && !sensitive {
-        // Two thirds, because praise may be about things with names of their own.
-        known * 3 >= words.len() * 2
-    } else {
-        known == words.len() && (praised || !sensitive)
-    };
-    speaks && enough && clauses(text).all(is_clause)
+    let all_known = known == words.len() && (praised || !sensitive);
+    speaks
+        && all_known
+        && clauses(text).all(is_clause)
+        && (praised || crate::answer::is_vouched(text))
 }
 
 fn speaks(rest: &StrippedSentence) -> bool {

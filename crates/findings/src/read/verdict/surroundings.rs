@@ -101,7 +101,9 @@ fn is_understood(block: &Block) -> bool {
         }
         BlockKind::Table(rows) => rows::are_harmless(rows),
         BlockKind::Item(Marker::Box { ticked: true }) => {
-            stop_free(text)
+            // A ticked box may name a question of a form, in known words, or state something.
+            (is_understood_text(text) || harmless::is_known(text))
+                && stop_free(text)
                 && !cues::accuses(text)
                 && !text.contains("~~")
                 && !signs::has_doubtful(text)
@@ -420,7 +422,11 @@ fn is_notes_heading(heading: &str) -> bool {
 /// Returns whether code holds a refusal, or sentences of prose that are not harmless.
 fn refuses_in_code(code: &str) -> bool {
     const LINES_MAX: usize = 5_000;
-    code.lines().take(LINES_MAX).any(|line| {
+    // What is not read may refuse.
+    if code.lines().nth(LINES_MAX).is_some() {
+        return true;
+    }
+    code.lines().any(|line| {
         let line = line.trim();
         super::verdict_in_line(line, None)
             .is_some_and(|verdict| verdict.claim == ReviewClaim::ChangesRequested)
