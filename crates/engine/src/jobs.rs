@@ -313,10 +313,18 @@ async fn perform_leased(
         () = lease_renewal::keep_alive(&project, job, &stopper, stop.clone()) => unreachable_end(),
     };
     let actor = with_used_model(&context, actor);
-    tokio::select! {
-        reported = report_result(&context, id, actor, result) => reported,
-        () = wait_for_last_report(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
+    let reported = tokio::select! {
+        reported = report_result(&context, id, actor, result) => reported?,
+        () = wait_for_last_report(stop) => {
+            let why = "the worker was stopped before it could report";
+            return Err(Error::Broken(why.to_owned()));
+        }
+    };
+    // After the report and without its time limit: a large worktree takes long to remove.
+    if let Some(ticket) = reported {
+        build::remove_working_files(&project, &ticket).await;
     }
+    Ok(())
 }
 
 /// Returns the actor with the model that the agent itself named, if it did: the configured name may
@@ -345,7 +353,7 @@ async fn report_result(
     id: &TicketId,
     actor: Actor,
     result: Result<JobOutput, JobError>,
-) -> Result<(), Error> {
+) -> Result<Option<Ticket>, Error> {
     if let (Err(error), Some(agent)) = (&result, context.agent) {
         retry_while_store_away(|| pause_provider(context.project, agent, error)).await?;
     }
@@ -454,7 +462,7 @@ async fn report_once(
     actor: Actor,
     lease: Lease,
     result: Result<JobOutput, JobError>,
-) -> Result<(), Error> {
+) -> Result<Option<Ticket>, Error> {
     let failed = |failure, message, usage| {
         let what = EventKind::JobFailed {
             lease,
@@ -488,7 +496,7 @@ async fn report_once(
     let refused = match &decided {
         Err(error) if error.is_stale() => {
             tracing::info!(target: "job", %error, "late report refused");
-            return Ok(());
+            return Ok(None);
         }
         Err(error) => error.refusal(),
         Ok(_) => None,
@@ -504,18 +512,34 @@ async fn report_once(
     }
     if let Some(reason) = refused {
         if !is_still_held(project, id, lease).await? {
-            return Ok(());
+            return Ok(None);
         }
         // The coordinator refused the result, so the job itself has failed.
         trace::failed(Failure::Transient, &reason);
         let report = failed(Failure::Transient, reason, Usage::default());
         decided = project.report(id, report).await;
     }
-    if let Ok(ticket) = &decided {
+    let ticket = decided.as_ref().ok().cloned();
+    if let Some(ticket) = &ticket {
         write_round_document(&project.ticket_files(id), ticket);
-        build::remove_working_files(project, ticket).await;
     }
-    ignore_stale(decided)
+    ignore_stale(decided)?;
+    Ok(ticket)
+}
+
+/// Like [`report_once`]; removes the working files of a ticket that has ended by it.
+async fn report_and_clean(
+    project: &Project,
+    id: &TicketId,
+    actor: Actor,
+    lease: Lease,
+    result: Result<JobOutput, JobError>,
+) -> Result<(), Error> {
+    let reported = Box::pin(report_once(project, id, actor, lease, result)).await?;
+    if let Some(ticket) = reported {
+        build::remove_working_files(project, &ticket).await;
+    }
+    Ok(())
 }
 
 /// Pauses a provider that is out of quota, for all its users. The pause ends by itself.

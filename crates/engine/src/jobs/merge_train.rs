@@ -19,7 +19,8 @@ use super::combination::{
 };
 use super::merge::{check_branch_moved, landed_output};
 use super::{
-    JobContext, JobError, JobOutput, check, handle_refused_start, pinned_base, report_once, trace,
+    JobContext, JobError, JobOutput, check, handle_refused_start, pinned_base, report_and_clean,
+    trace,
 };
 use crate::coordinator::{Error, JobRequest, Report, WorkItem};
 use crate::git::{LandingOutcome, Oid};
@@ -176,7 +177,7 @@ async fn claim_entry(
     };
     let Some(approved) = Oid::parse(commit) else {
         let error = JobError::permanent(format!("{commit} is not a commit id"));
-        report_once(project, id, project.system_actor(), lease, Err(error)).await?;
+        report_and_clean(project, id, project.system_actor(), lease, Err(error)).await?;
         return Ok(None);
     };
     Ok(Some(TrainEntry {
@@ -516,7 +517,7 @@ impl TrainRun<'_> {
         let id = &entry.ticket.id;
         let span = trace::span(id, "merge", entry.lease, &entry.holder);
         span.record("round", entry.ticket.round);
-        report_once(
+        report_and_clean(
             self.project,
             id,
             self.project.system_actor(),

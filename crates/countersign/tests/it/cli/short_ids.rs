@@ -46,9 +46,8 @@ fn a_short_name_means_this_repository_and_an_empty_one_nothing() {
     let id = list.split_whitespace().next().unwrap().to_owned();
     let short: String = id.chars().take(5).collect();
     let other = world.repository.parent().unwrap().join("other");
-    std::fs::create_dir(&other).unwrap();
     let path = other.to_string_lossy().into_owned();
-    world.git(&["init", "--quiet", &path]);
+    world.git(&["clone", "--quiet", ".", &path]);
     for name in ["", " ", short.as_str()] {
         for verb in ["cancel", "show"] {
             let mut words = vec!["-C", path.as_str(), "ticket", verb, name];
