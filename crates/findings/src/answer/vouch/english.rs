@@ -50,6 +50,7 @@ the_change/change/it/this only touches documentation/docs/the_documentation/the_
 documentation/docs only
 links/anchors and? links/anchors? checked
 the/all/all_the/all_of_the? previous_round's/previous/earlier? findings/remarks/comments/points/items/issues of/from? the? round_#/previous_round/first_round/last_round/previous_review/last_review? are/have_been/were all? fixed/resolved/addressed/done
+the/this/that defect/bug/issue/problem/finding/fault is/was/has_been now? gone/fixed/resolved/addressed/corrected
 must_fix items/findings from_last_time/from_round_#/from_the_last_round are done/fixed/resolved
 what needed_to_be_fixed has_been fixed
 the handle is closed
