@@ -1,7 +1,7 @@
 //! A checkout with its own home and temporary directory, in which a check, a linter or an agent
 //! runs.
 //!
-//! Where the sandbox has overlays, a checkout is a stack of read-only layers: the tree, which all
+//! With overlays in the sandbox, a checkout is a stack of read-only layers: the tree, which all
 //! jobs on the same commit share, and below it the caches of the project. Changes go to a directory
 //! of the site and vanish with it. Elsewhere the checkout is a real one, and caches are copied.
 //!

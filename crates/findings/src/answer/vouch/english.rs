@@ -37,7 +37,7 @@ nothing/there_is_nothing/i_have_nothing/i_found_nothing to/left_to fix/add/repor
 nothing/there_is_nothing is? missing/wrong/outstanding/amiss
 nothing/there_is_nothing/there_was_nothing that? must/has_to/needs_to/needed_to be changed/fixed/corrected/addressed
 nothing more/else/needs_fixing
-no further/other? changes/change/action/actions/work/fixes/rework/corrections/follow_up is/are? required/needed/necessary/requested
+no further/other? work/changes/change/action/actions/fixes/rework/corrections/follow_up is/are? required/needed/necessary/requested
 no tests/test/check/checks/assertion/assertions is/are/was/were/has_been/have_been? removed/skipped/weakened/disabled/deleted/ignored or? removed/skipped/weakened/disabled/deleted/ignored?
 no tests/test is/are missing that_i_can_think_of?
 existing tests were/are/have_been not weakened/removed/skipped/changed
@@ -70,7 +70,7 @@ it/this/this_change/the_change/the_commit/everything? is/looks? ready for merge/
 ship/merge it
 it/this/the_change/the_code? is/does/implements? exactly? what was/is/the_ticket/the_task/the_story asked/asks/requested/requires/needed/described/describes/specified/says for?
 everything/all the_ticket/the_task/the_story/that_was asks/asked/requires/requested for? is there/done/implemented/in_place/covered/here
-thanks/thank_you/many_thanks for the/this? change/work/fix/patch/tests/contribution
+thanks/thank_you/many_thanks for the/this? work/change/fix/patch/tests/contribution
 dead/unused/duplicate/duplicated/redundant/obsolete code is/was/has_been? removed
 tests/test/the_test/the_tests/the_new_test/the_new_tests/new_tests fail/fails without the/this change/fix/patch
 pass/passes with it/the_change/the_fix/the_patch
