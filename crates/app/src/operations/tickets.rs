@@ -107,9 +107,14 @@ pub async fn list(
 const SEARCHED_MAX: usize = 50_000;
 const SEARCH_PAGE: u32 = 1000;
 
-/// Lists at most `most` tickets whose ids begin with the text. A ticket with exactly this id is the
-/// only one listed.
-pub async fn with_prefix(app: &App, text: &str, most: usize) -> Result<Vec<TicketRow>, Failure> {
+/// Lists at most `most` tickets whose ids begin with the text, of one repository if it is given. A
+/// ticket with exactly this id is the only one listed, whatever its repository.
+pub async fn with_prefix(
+    app: &App,
+    text: &str,
+    repository: Option<String>,
+    most: usize,
+) -> Result<Vec<TicketRow>, Failure> {
     let exact = match TicketId::new(text) {
         Ok(id) => app
             .coordinator
@@ -129,7 +134,8 @@ pub async fn with_prefix(app: &App, text: &str, most: usize) -> Result<Vec<Ticke
             after,
             most: SEARCH_PAGE,
         };
-        let rows = list(app, Vec::new(), None, &page).await?;
+        let repository = repository.clone().filter(|_| exact.is_none());
+        let rows = list(app, Vec::new(), repository, &page).await?;
         searched += rows.items.len();
         found.extend(rows.items.into_iter().filter(|row| matches(row)));
         after = rows.next;

@@ -52,7 +52,8 @@ impl Question for ListTickets {
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
         let asked = page(self.after, self.limit);
         if let Some(prefix) = &self.prefix {
-            let mut items = tickets::with_prefix(app, prefix, asked.most as usize).await?;
+            let most = asked.most as usize;
+            let mut items = tickets::with_prefix(app, prefix, self.repository, most).await?;
             items.retain(|row| may_see(app, &row.id));
             return Ok(Paged { items, next: None });
         }
