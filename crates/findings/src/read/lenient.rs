@@ -3,9 +3,9 @@
 //!
 //! It never goes back in the text, so it takes linear time, and its nesting depth is limited.
 //!
-//! Agents write JSON by hand, and a review must not be lost for a comma. What was repaired is
-//! reported, because an approval that needed a repair is worth less: a doubled key, a comment or a
-//! cut end makes it doubtful.
+//! Agents write JSON by hand, and a review must not be lost for a comma. Each repair is reported,
+//! because an approval that needed one is worth less: a doubled key, a comment or a cut end makes it
+//! doubtful.
 
 use serde_json::{Map, Number, Value};
 
