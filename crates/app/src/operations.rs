@@ -42,6 +42,7 @@ pub mod review;
 pub mod rpc;
 pub mod run;
 mod sandboxing;
+pub mod server_lock;
 pub mod service;
 pub mod session_files;
 pub mod session_hook;
@@ -79,6 +80,8 @@ pub struct App {
     pub call: CallContext,
     /// A note for the person about the data directory.
     pub data_dir_note: Option<String>,
+    /// Ends long polls when the server stops; their callers connect again.
+    pub stop: StopSignal,
 }
 
 /// Conditions that a caller attaches to a change.
@@ -117,6 +120,16 @@ impl App {
             actor,
             call: CallContext::default(),
             data_dir_note: None,
+            stop: StopSignal::never(),
+        }
+    }
+
+    /// Waits for `change`, or until the server stops.
+    async fn unless_stopped<T>(&self, change: impl Future<Output = T>) -> Option<T> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            changed = change => Some(changed),
+            () = stop.requested() => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod config_merge;
 pub mod config_problems;
+pub mod database;
 pub mod detect;
 pub mod epic_file;
 pub mod file;
@@ -39,6 +40,8 @@ pub struct Environment {
     pub path: OsString,
     /// Path of our own executable; agents are started through it.
     pub program: PathBuf,
+    /// Whether the command line shows the database's password to all users of this machine.
+    pub exposes_password: bool,
     /// Origin of the data directory, the database and the person.
     pub origins: SettingOrigins,
 }
@@ -67,10 +70,16 @@ impl Environment {
     )]
     pub fn read(
         data_dir: Option<PathBuf>,
-        database: Option<String>,
+        (database, database_file): (Option<String>, Option<PathBuf>),
         server: Option<String>,
     ) -> Result<Self, Failure> {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let database = database::DatabaseSources {
+            flag: database,
+            file_flag: database_file,
+            variable: text("COUNTERSIGN_DATABASE"),
+            file_variable: text("COUNTERSIGN_DATABASE_FILE").map(PathBuf::from),
+        };
         let home = text("HOME")
             .map(|home| absolute(Path::new(&home)))
             .transpose()?;
@@ -82,7 +91,7 @@ impl Environment {
         let set = |name: &str| text(name).is_some();
         let origins = SettingOrigins {
             data_dir: origin(data_dir.is_some(), set("COUNTERSIGN_DATA_DIR")),
-            database: origin(database.is_some(), set("COUNTERSIGN_DATABASE")),
+            database: origin(database.by_flag(), database.by_variable()),
             person: origin(false, set("COUNTERSIGN_PERSON")),
         };
         let data_dir = data_dir
@@ -109,7 +118,8 @@ impl Environment {
             home: home.clone(),
             server: server::resolve(server, variables, user_file.as_deref())?,
             user_file,
-            database: database.or_else(|| text("COUNTERSIGN_DATABASE")),
+            exposes_password: database.exposes_password(),
+            database: database.resolve()?,
             person: text("COUNTERSIGN_PERSON")
                 .or_else(|| text("USER"))
                 .or_else(|| text("LOGNAME"))

@@ -88,6 +88,10 @@ struct Args {
     /// directory.
     #[arg(long, value_name = "URL|FILE", global = true, help_heading = GLOBAL)]
     database: Option<String>,
+    /// File with the address of the database on one line, so that a password is not in the list of
+    /// processes; `COUNTERSIGN_DATABASE` and `COUNTERSIGN_DATABASE_FILE` do the same.
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL, conflicts_with = "database")]
+    database_file: Option<PathBuf>,
     /// Server (https://name:port) to use instead of the local store; `none` uses the local store.
     #[arg(long, value_name = "URL", global = true, help_heading = GLOBAL)]
     server: Option<String>,
@@ -421,7 +425,16 @@ fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
         Some(Verb::Man(args)) => manual::man(&args, out),
         Some(Verb::Reference) => Ok(manual::reference()),
         verb => {
-            let environment = Environment::read(args.data_dir, args.database, args.server)?;
+            let environment = Environment::read(
+                args.data_dir,
+                (args.database, args.database_file),
+                args.server,
+            )?;
+            if environment.exposes_password {
+                out.note(
+                    "all users of this machine can see the password in --database; put the address into COUNTERSIGN_DATABASE, or into a file for --database-file",
+                );
+            }
             let context = Context {
                 verbose: args.verbose,
                 ..Context::new(args.directory, out.clone(), environment)

@@ -27,7 +27,7 @@ use sender::{DeliveryOutcome, NotificationSender};
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Running delivery tasks, one per target.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DeliveryTasks {
     running: JoinSet<()>,
 }
@@ -60,9 +60,14 @@ pub async fn start(
 impl DeliveryTasks {
     /// Waits for running deliveries after the stop signal. Messages that are not delivered in time
     /// are sent at the next start.
-    pub async fn finish(mut self) {
+    pub async fn finish(self) {
+        self.finish_within(GRACE).await;
+    }
+
+    /// Does the same in the given time.
+    pub async fn finish_within(mut self, grace: Duration) {
         let all = async { while self.running.join_next().await.is_some() {} };
-        let sent = tokio::time::timeout(GRACE, all).await;
+        let sent = tokio::time::timeout(grace, all).await;
         if sent.is_err() {
             tracing::warn!("notifications were not sent in time; they are sent at the next start");
         }

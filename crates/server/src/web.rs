@@ -56,8 +56,9 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const STREAMS_MAX: u32 = 256;
 /// Delay before the next `accept` after one failed, e.g. because no file descriptor was left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Time that running requests get to finish after a stop signal.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that running requests get to finish after a stop signal. Streams and long polls end by
+/// themselves at once, so this is for requests that do something.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// State shared by all handlers.
 #[derive(Clone, Debug)]
@@ -135,12 +136,11 @@ pub async fn serve(
     }
     // The port is free at once, so that a new server can start while this one drains.
     drop(listener);
-    // Long polls and streams are cut; their clients reconnect.
     let drained = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
     if drained.is_err() {
         tracing::info!(
-            "connections cut: still open {} s after the stop",
-            DRAIN_TIMEOUT.as_secs()
+            "connections cut: still open {} ms after the stop",
+            DRAIN_TIMEOUT.as_millis()
         );
     }
 }

@@ -123,9 +123,11 @@ pub async fn current_assignment(
     }
 }
 
-/// Waits until there may be a job, a task or a message for this agent.
+/// Waits until there may be a job, a task or a message for this agent, or until the server stops.
 pub async fn wait(app: &App, identity: &Identity, most: Duration) {
-    session::wait(&app.coordinator, &identity.agent_session(), most).await;
+    let session = identity.agent_session();
+    let change = session::wait(&app.coordinator, &session, most);
+    app.unless_stopped(change).await;
 }
 
 /// Returns the ticket of the job that this agent holds.

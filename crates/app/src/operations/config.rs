@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::settings::config_problems::{self, ConfigProblem};
 use crate::settings::file::{self, NAME, ProjectSettings};
 use crate::settings::layers::{self, ConfigSource, Setting};
-use crate::settings::{Environment, read_bounded, renamed_keys};
+use crate::settings::{Environment, database, read_bounded, renamed_keys};
 
 /// Maximum number of patterns of one file that are checked.
 const PATTERNS_MAX: usize = 100;
@@ -183,22 +183,11 @@ fn environment_settings(environment: &Environment) -> Vec<Setting> {
         ),
         setting(
             "database",
-            without_password(&environment.database()),
+            database::without_password(&environment.database()),
             origins.database,
         ),
         setting("person", environment.person.clone(), origins.person),
     ]
-}
-
-/// Hides the password in an address.
-fn without_password(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else {
-        return address.to_owned();
-    };
-    match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://…@{host}"),
-        None => address.to_owned(),
-    }
 }
 
 /// A checked file with its problems.

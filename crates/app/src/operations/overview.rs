@@ -202,7 +202,8 @@ pub async fn latest_cursor(app: &App) -> Result<Cursor, Failure> {
     Ok(newest.last().map(|event| event.cursor).unwrap_or_default())
 }
 
-/// Returns when there is an event after this position, or after `most`.
+/// Returns when there is an event after this position, when the server stops, or after `most`.
 pub async fn wait_for_change(app: &App, after: Cursor, most: Duration) {
-    app.coordinator.store.wait_for_events(after, most).await;
+    let change = app.coordinator.store.wait_for_events(after, most);
+    app.unless_stopped(change).await;
 }

@@ -246,12 +246,11 @@ impl Caller<'_> {
 
     async fn wait(&self, request: JobRequest, most: Duration) -> Result<Vec<Offer>, CallRefusal> {
         let request = self.validate_request(request)?;
-        Ok(self
-            .app
-            .coordinator
-            // A longer wait would outlive the timeouts of proxies and clients.
-            .wait(&request, most.min(WAIT_MAX))
-            .await?)
+        // A longer wait would outlive the timeouts of proxies and clients.
+        let wait = self.app.coordinator.wait(&request, most.min(WAIT_MAX));
+        // A stopping server has no offers; the worker asks the next one.
+        let offers = self.app.unless_stopped(wait).await.transpose()?;
+        Ok(offers.unwrap_or_default())
     }
 
     /// Notes an incident of a run under a lease of this worker.

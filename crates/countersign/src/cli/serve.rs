@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::log::LogErr;
-use engine::process::StopSignal;
+use engine::process::{StopSignal, Stopper};
 use flow::narrate::Mood;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use super::Context;
 use app::failure::{ExitKind, Failure};
 use app::operations::history::{LogFollower, LogLine};
 use app::operations::service::{self, PublishedServer};
-use app::operations::{App, config, identity, overview};
+use app::operations::{App, config, identity, overview, server_lock};
 use app::remote::RemoteServer;
 use app::settings::Environment;
 use app::settings::notify::{NotifySection, NotifyTarget};
@@ -87,7 +87,9 @@ impl Args {
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     // A broken certificate ends the start before anything is opened.
     let tls = args.tls(context)?;
-    let app = context.open_app().await?;
+    let mut app = context.open_app().await?;
+    // Held until the end: a second server must not touch the files of this one.
+    let _lock = server_lock::acquire(&app.environment).await?;
     tokio::spawn(app::operations::clean::apply_retention_daily(app.clone()));
     // An open port without TLS would send tokens in clear text.
     service::require_safe_address(&app, args.listen, tls.is_some() || args.behind_tls).await?;
@@ -95,7 +97,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let mut signals = ServeSignals::new()?;
     let (listener, address) = web::listen(args.listen).await?;
     let (stopper, stop) = StopSignal::pair();
-    let tasks = ServerTasks::open(&args, &app, context, &stop).await?;
+    app.stop = stop.clone();
+    let mut tasks = ServerTasks::open(TaskSettings::read(&args, context)?, &app).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     // Published when the port is open. A client that reads the file can connect at once.
     let mut published = service::publish(&app, address, fingerprint).await?;
@@ -108,7 +111,6 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         async move { service::run_system_jobs(&app, stop).await }
     });
     let log = tokio::spawn(log_events(app.clone(), stop.clone()));
-    let tasks = tasks.start(&stop);
     let state = ServerState::new(app.clone(), args.host_names());
     let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
     let url = service::local_url(address, tls.is_some());
@@ -117,11 +119,22 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     ));
     context.out.print_json(&serde_json::json!({ "url": url }));
     tracing::info!(url, "listening");
-    signals
-        .wait_reloading_certificate(tls.as_deref(), &mut published)
-        .await;
+    loop {
+        let force = match signals.next(tls.is_some()).await {
+            ServeSignal::Stop => break,
+            ServeSignal::Reload => true,
+            ServeSignal::CheckCertificate => false,
+        };
+        if let Some(tls) = tls.as_deref() {
+            reload_certificate(tls, force, &mut published);
+        }
+        if force {
+            tasks = tasks.reload(TaskSettings::read(&args, context), &app).await;
+        }
+    }
     tracing::info!("stopping: requests in progress are answered first");
     stopper.stop();
+    tasks.stopper.stop();
     server.await.log_err("stop the listener");
     watch.await.log_err("stop the lease watch");
     system_jobs.await.log_err("stop the workers of this server");
@@ -151,50 +164,112 @@ fn reload_certificate(tls: &Tls, force: bool, published: &mut PublishedServer) {
     }
 }
 
-/// Tasks of the server besides the listener. They are opened before the address is published.
-struct ServerTasks {
-    spool: Option<Spool>,
-    carriers: DeliveryTasks,
-    running: JoinSet<()>,
+/// Settings of the server from the user's own configuration file.
+#[derive(Clone, Debug)]
+struct TaskSettings {
+    targets: Vec<NotifyTarget>,
+    spool: Option<PathBuf>,
+    spool_logs: Option<PathBuf>,
 }
 
-impl ServerTasks {
-    async fn open(
-        args: &Args,
-        app: &App,
-        context: &Context,
-        stop: &StopSignal,
-    ) -> Result<Self, Failure> {
+impl TaskSettings {
+    fn read(args: &Args, context: &Context) -> Result<Self, Failure> {
         let user_settings = config::load_user_settings(&context.environment)?;
         for note in user_settings.notify.iter().flat_map(NotifySection::remarks) {
             tracing::warn!("{note}");
         }
         let targets = user_settings.notify.iter().map(NotifySection::resolve);
-        // A target that cannot be resolved ends the start of a server: nobody would notice it
-        // later.
-        let targets: Vec<NotifyTarget> = targets.collect::<Result<_, _>>()?;
         let at = |path: PathBuf| context.directory.join(path);
-        let logs = user_settings.spool.logs.map(PathBuf::from).map(at);
         let configured = user_settings.spool.directory.map(PathBuf::from);
-        let files = args.spool.clone().or(configured).map(at);
-        let spool = files.map(|path| spool::open(app, &path, logs.as_deref()));
         Ok(Self {
-            spool: spool.transpose()?,
-            carriers: notify::start(app, targets, stop).await?,
-            running: JoinSet::new(),
+            // A target that cannot be resolved ends the start of a server: nobody would notice it
+            // later.
+            targets: targets.collect::<Result<_, _>>()?,
+            spool: args.spool.clone().or(configured).map(at),
+            spool_logs: user_settings.spool.logs.map(PathBuf::from).map(at),
+        })
+    }
+}
+
+/// Tasks of the server besides the listener: the spool and the notifications. They are opened before
+/// the address is published, and again when the configuration is reloaded.
+struct ServerTasks {
+    settings: TaskSettings,
+    deliveries: DeliveryTasks,
+    running: JoinSet<()>,
+    /// Stops these tasks only, so that a reload leaves the server alone.
+    stopper: Stopper,
+}
+
+impl ServerTasks {
+    async fn open(settings: TaskSettings, app: &App) -> Result<Self, Failure> {
+        let (stopper, stop) = StopSignal::pair();
+        let open = |path| spool::open(app, path, settings.spool_logs.as_deref());
+        let spool: Option<Spool> = settings.spool.as_deref().map(open).transpose()?;
+        let deliveries = notify::start(app, settings.targets.clone(), &stop).await?;
+        let mut running = JoinSet::new();
+        if let Some(spool) = spool {
+            running.spawn(spool::run(spool, stop));
+        }
+        Ok(Self {
+            settings,
+            deliveries,
+            running,
+            stopper,
         })
     }
 
-    fn start(mut self, stop: &StopSignal) -> Self {
-        if let Some(spool) = self.spool.take() {
-            self.running.spawn(spool::run(spool, stop.clone()));
+    /// Starts again with new settings. Unusable ones are logged, and the old ones stay in use.
+    async fn reload(self, settings: Result<TaskSettings, Failure>, app: &App) -> Self {
+        let unusable = |failure: Failure| {
+            let error = failure.to_string();
+            tracing::error!(
+                error,
+                "could not reload the configuration, the old one stays in use"
+            );
+        };
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(failure) => {
+                unusable(failure);
+                return self;
+            }
+        };
+        let old = self.settings.clone();
+        // The spool's lock and the positions of the notifications have to be free first.
+        self.stopper.stop();
+        self.finish().await;
+        match Self::open(settings, app).await {
+            Ok(tasks) => {
+                tracing::info!("reloaded the configuration");
+                return tasks;
+            }
+            Err(failure) => unusable(failure),
         }
-        self
+        match Self::open(old.clone(), app).await {
+            Ok(tasks) => tasks,
+            Err(failure) => {
+                let error = failure.to_string();
+                tracing::error!(error, "the spool and the notifications are off");
+                Self::idle(old)
+            }
+        }
+    }
+
+    /// Returns tasks that do nothing, until a reload succeeds.
+    fn idle(settings: TaskSettings) -> Self {
+        Self {
+            settings,
+            deliveries: DeliveryTasks::default(),
+            running: JoinSet::new(),
+            stopper: StopSignal::pair().0,
+        }
     }
 
     async fn finish(mut self) {
         while self.running.join_next().await.is_some() {}
-        self.carriers.finish().await;
+        // What is not delivered now is delivered at the next start.
+        self.deliveries.finish_within(web::DRAIN_TIMEOUT).await;
     }
 }
 
@@ -241,7 +316,16 @@ fn log_event(line: &LogLine) {
     );
 }
 
-/// Stop signals: Ctrl-C and those of service managers.
+/// A reason for the server to do something besides serving.
+enum ServeSignal {
+    Stop,
+    /// SIGHUP: read certificate and configuration again. It never stops the server, also not when
+    /// the terminal that started it is closed.
+    Reload,
+    CheckCertificate,
+}
+
+/// Signals of the terminal and of service managers.
 pub struct ServeSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -261,25 +345,14 @@ impl ServeSignals {
         })
     }
 
-    /// Waits for a stop signal, and reloads the certificate until then.
-    async fn wait_reloading_certificate(
-        &mut self,
-        tls: Option<&Tls>,
-        published: &mut PublishedServer,
-    ) {
-        loop {
-            let force = tokio::select! {
-                _ = self.interrupt.recv() => return,
-                _ = self.terminate.recv() => return,
-                // Without TLS files there is nothing to reload: the terminal was closed.
-                _ = self.hangup.recv() => match tls {
-                    Some(_) => true,
-                    None => return,
-                },
-                () = tokio::time::sleep(CERTIFICATE_CHECK_INTERVAL), if tls.is_some() => false,
-            };
-            if let Some(tls) = tls {
-                reload_certificate(tls, force, published);
+    /// Waits for the next signal, or for the time to look at the certificate's files.
+    async fn next(&mut self, has_certificate: bool) -> ServeSignal {
+        tokio::select! {
+            _ = self.interrupt.recv() => ServeSignal::Stop,
+            _ = self.terminate.recv() => ServeSignal::Stop,
+            _ = self.hangup.recv() => ServeSignal::Reload,
+            () = tokio::time::sleep(CERTIFICATE_CHECK_INTERVAL), if has_certificate => {
+                ServeSignal::CheckCertificate
             }
         }
     }

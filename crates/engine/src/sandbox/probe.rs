@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::{
@@ -60,6 +61,15 @@ impl<E: std::fmt::Display> From<E> for ProbeFailure {
     }
 }
 
+/// Returns a new name for the directory of a probe. The number keeps the replicas of one worker
+/// apart, which probe at the same time; the pid keeps processes apart, and comes last for
+/// [`remove_old_probes`].
+fn probe_name(kind: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{kind}-{count}-{}", std::process::id())
+}
+
 /// Removes the directories of processes that were killed during a probe.
 fn remove_old_probes(probes: &Path) {
     let entries = std::fs::read_dir(probes).into_iter().flatten();
@@ -85,8 +95,7 @@ async fn try_level(
     }
     let all = dir.join("probes");
     remove_old_probes(&all);
-    // The pid keeps two processes that probe at the same time apart.
-    let dir = all.join(format!("{}-{}", profile.level, std::process::id()));
+    let dir = all.join(probe_name(profile.level.as_str()));
     let own = dir.join("own");
     crate::private_files::make_dir(&own)?;
     let confinement = profile.sandbox_for(RunMounts {
@@ -147,7 +156,7 @@ pub async fn probe_overlays(exe: &Path, dir: &Path, profile: &SandboxProfile) ->
     }
     let all = dir.join("probes");
     remove_old_probes(&all);
-    let dir = all.join(format!("overlay-{}", std::process::id()));
+    let dir = all.join(probe_name("overlay"));
     let works = try_overlay(exe, &dir, profile).await.unwrap_or(false);
     // A later probe removes it.
     drop(crate::git::remove_tree(&dir));
@@ -237,7 +246,7 @@ pub async fn try_program(
     }
     let all = dir.join("probes");
     remove_old_probes(&all);
-    let dir = all.join(format!("start-{}", std::process::id()));
+    let dir = all.join(probe_name("start"));
     let own = dir.join("own");
     std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
     let result = start_once(exe, &dir, profile, trial, needed.read).await;

@@ -142,7 +142,8 @@ impl McpServer {
             let work = self.current_work(&identity).await?;
             let left = end.saturating_duration_since(Instant::now());
             let has_work = work.0.assignment.is_some() || work.0.task.is_some();
-            if has_work || !work.0.messages.is_empty() || left.is_zero() {
+            let is_stopping = self.app.stop.is_requested();
+            if has_work || !work.0.messages.is_empty() || left.is_zero() || is_stopping {
                 return Ok(work);
             }
             if woke_early {

@@ -29,6 +29,9 @@ const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// The channel is the brake: a slow reader fills it, and then the log is not read on.
 const READ_AHEAD_MAX: usize = 4;
 
+/// Last words of a stream when the server stops: the delay after which the reader connects again.
+const RECONNECT: &[u8] = b": the server stops; connect again\nretry: 1000\n\n";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
@@ -70,7 +73,7 @@ pub async fn stream(
     Ok((kind, body).into_response())
 }
 
-/// Sends events until the reader disconnects or the store fails.
+/// Sends events until the reader disconnects, the store fails or the server stops.
 async fn follow(
     state: ServerState,
     identity: Identity,
@@ -89,6 +92,11 @@ async fn follow(
         let Ok(events) = batch else {
             return;
         };
+        if events.is_empty() && state.app.stop.is_requested() {
+            // The reader need not be there any more.
+            let _ = sender.send(Bytes::from_static(RECONNECT)).await;
+            return;
+        }
         let text = match events.last() {
             Some(last) => {
                 after = last.cursor;

@@ -11,6 +11,7 @@ use flow::Role;
 
 use super::ServerState;
 use super::problem::Problem;
+use super::trace::Cause;
 use app::operations::identity::Identity;
 use app::operations::metrics::{self, Metric};
 
@@ -18,7 +19,15 @@ use app::operations::metrics::{self, Metric};
 pub async fn ready(State(state): State<ServerState>) -> Response {
     match state.app.check_store().await {
         Ok(()) => (StatusCode::OK, "ready\n").into_response(),
-        Err(failure) => Problem::from(failure).into(),
+        Err(failure) => {
+            // Anybody may ask, so the answer does not name the database. The log has the cause.
+            let cause = failure.to_string();
+            let why = "the database does not answer";
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).retry_after(1);
+            let mut response = Response::from(problem);
+            response.extensions_mut().insert(Cause(cause));
+            response
+        }
     }
 }
 
