@@ -5,6 +5,7 @@ pub mod agent_files;
 mod agent_roles;
 pub mod agents;
 pub mod assignments;
+pub mod backup;
 mod briefs;
 pub mod clean;
 pub mod commit_review;

@@ -2,6 +2,7 @@
 //! prints or exits.
 
 mod agent;
+mod backup;
 mod choices;
 mod clean;
 mod config;
@@ -175,6 +176,10 @@ enum Verb {
     Agent(agent::Verb),
     /// Show how much disk space finished work uses, and free it with --yes.
     Clean(clean::Args),
+    /// Copy the database to a file, while servers and workers go on.
+    Backup(backup::BackupArgs),
+    /// Put a copy of the database back; nothing may use the database meanwhile.
+    Restore(backup::RestoreArgs),
     /// Serve agents over MCP, and people and programs over REST.
     Serve(serve::Args),
     /// Run jobs from the queues, on any machine that reaches the server or the database.
@@ -492,6 +497,8 @@ async fn perform(mut verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         Verb::Agent(verb) => Box::pin(agent::perform(verb, context)).await,
         Verb::Hook(verb) => Box::pin(hook::perform(verb, context)).await,
         Verb::Clean(args) => Box::pin(clean::perform(args, context)).await,
+        Verb::Backup(args) => backup::save(args, context).await,
+        Verb::Restore(args) => backup::restore(args, context).await,
         Verb::Serve(args) => Box::pin(serve::perform(args, context)).await,
         Verb::Worker(args) => Box::pin(worker::perform(args, context)).await,
         Verb::Mcp => Box::pin(serve::run_mcp_stdio(context)).await,

@@ -39,6 +39,7 @@ pub use record::{
 };
 
 pub use settings::Settings;
+pub use sqlite::{DatabaseCopy, backup, restore};
 pub use token::{Token, TokenQuery};
 pub use verbs::{Events, Jobs, Records, Store, Tickets};
 

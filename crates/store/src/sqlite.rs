@@ -5,6 +5,7 @@
 //! Writes go to the writer as closures and reads to the readers; nothing here holds a connection.
 //! The writer's queue and every wait are bounded.
 
+mod backup;
 mod batched;
 mod bundles;
 mod callers;
@@ -56,6 +57,7 @@ use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
 use crate::verbs::{Events, Jobs, Records, Tickets};
 
+pub use backup::{DatabaseCopy, backup, restore};
 use claim::SqliteJobReadiness;
 use file_notifier::Watch;
 use identity::DatabaseFiles;

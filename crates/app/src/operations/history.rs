@@ -139,7 +139,7 @@ pub async fn events_after(
     if !events.is_empty() {
         return Ok(events);
     }
-    store.wait_for_events(after, most).await;
+    overview::wait_for_change(app, after, most).await;
     Ok(store.events(&query).await?)
 }
 

@@ -37,7 +37,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Servers and workers",
-        &["serve", "worker", "queue", "token", "mcp"],
+        &[
+            "serve", "worker", "queue", "token", "mcp", "backup", "restore",
+        ],
     ),
 ];
 
@@ -179,6 +181,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "countersign log --transcript T-7 --round 2 --role review",
         ],
     ),
+    (
+        "backup",
+        &["countersign backup /backups/countersign-monday.db"],
+    ),
+    (
+        "restore",
+        &["countersign restore /backups/countersign-monday.db --replace"],
+    ),
     ("watch", &["countersign watch"]),
     ("escalation list", &["countersign escalation list"]),
     ("escalation show", &["countersign escalation show T-7"]),
@@ -209,6 +219,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "countersign import --dry-run .beads/issues.jsonl",
             "countersign import config/agents.yaml config/agent-framework.yaml --write",
         ],
+    ),
+    (
+        "backup",
+        &["countersign backup /backups/countersign-monday.db"],
+    ),
+    (
+        "restore",
+        &["countersign restore /backups/countersign-monday.db --replace"],
     ),
     ("watch", &["countersign watch"]),
     ("ticket diff", &["countersign ticket diff T-7"]),

@@ -7,6 +7,7 @@ mod bridge;
 mod door;
 mod logs;
 mod notify;
+mod operate;
 #[cfg(feature = "otel")]
 mod otel;
 mod refusals;

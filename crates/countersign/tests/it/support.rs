@@ -265,15 +265,10 @@ impl World {
         self.spawn(program.as_ref(), words)
     }
 
-    /// With the database of this world. The data directory is in the environment, because suggested
-    /// commands repeat a flag.
+    /// The data directory and the database are in the environment: suggested commands repeat a flag,
+    /// and a password in an argument is remarked on.
     fn words(&self, words: &[&str]) -> Vec<String> {
-        let mut all = Vec::new();
-        if let Some(database) = &self.database {
-            all.extend(["--database".to_owned(), database.clone()]);
-        }
-        all.extend(words.iter().map(|word| (*word).to_owned()));
-        all
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     /// Runs Countersign with no data directory but the one that the words name.
@@ -332,6 +327,7 @@ impl World {
             .env("USER", "ada")
             .env("COUNTERSIGN_DATA_DIR", &self.data)
             .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(self.database.iter().map(|url| ("COUNTERSIGN_DATABASE", url)))
             .envs(self.variables.iter().cloned())
             .process_group(0)
             .stdin(from)

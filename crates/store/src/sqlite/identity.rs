@@ -154,7 +154,7 @@ fn gone(path: &Path, event: &str) -> Error {
     ))
 }
 
-fn mark(path: &Path) -> PathBuf {
+pub(super) fn mark(path: &Path) -> PathBuf {
     sibling_path(path, "id")
 }
 

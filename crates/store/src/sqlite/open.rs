@@ -44,15 +44,7 @@ const TURNS_MAX: u32 = 64;
 /// Opens the write connection. Creates the file and its schema if there is none.
 pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Error> {
     version_is_sound(rusqlite::version_number(), rusqlite::version())?;
-    if let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        // The directory holds briefs and tokens' hashes; other users of the machine must not list
-        // it.
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)
-            .map_err(|error| cannot_write(path, &error.to_string()))?;
-    }
+    make_parent(path)?;
     // Before the file is created: an empty database at this path would hide that one was lost.
     identity::check_may_create(path)?;
     // SQLite creates files with the process's umask, which usually lets others read.
@@ -65,6 +57,19 @@ pub(super) fn writer(path: &Path, settings: &Settings) -> Result<Connection, Err
     let mut db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
     prepare(&mut db, path, settings).map_err(|error| error.at(path))?;
     Ok(db)
+}
+
+/// Creates the directory of a database.
+pub(super) fn make_parent(path: &Path) -> Result<(), Error> {
+    let Some(parent) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    // The directory holds briefs and tokens' hashes; other users of the machine must not list it.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(parent)
+        .map_err(|error| cannot_write(path, &error.to_string()))
 }
 
 /// Creates the file readable only by its owner. `SQLite` gives the `-wal` and `-shm` files the same
@@ -155,6 +160,23 @@ fn turn_to_wal(db: &Connection) -> rusqlite::Result<()> {
         }
     }
     switch()
+}
+
+/// Returns the schema version of a database of ours. Fails for one of another program, and for one
+/// of a newer version.
+pub(super) fn require_known_schema(db: &Connection) -> Result<i64, Error> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let owner: i32 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if owner != APPLICATION_ID {
+        return Err(Error::Other(
+            "this is not a database of Countersign; name another file".to_owned(),
+        ));
+    }
+    if found > known {
+        return Err(Error::NewerSchema { found, known });
+    }
+    Ok(found)
 }
 
 fn migrate(db: &mut Connection) -> Result<(), Error> {

@@ -93,11 +93,15 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
     let agent = world.crew(&two_rounds());
     let review = world.root().join("review.md");
     let review = review.to_str().unwrap();
+    let copy = world.root().join("copy.db");
+    let copy = copy.to_str().unwrap();
     let man = world.root().join("man");
     let calls: &[(&str, &[&str])] = &[
         ("agent install", &[]),
         ("agent uninstall", &["--dry-run"]),
         ("agent list", &[]),
+        ("backup", &[copy]),
+        ("restore", &[copy, "--replace"]),
         ("clean", &[]),
         ("config check", &[]),
         ("config show", &[]),

@@ -113,10 +113,15 @@ fn pages_of_others_and_names_that_are_not_ours_get_nowhere() {
         let headers = [("Authorization", bearer.as_str()), ("Host", host)];
         server.send("GET", address, &headers, "").is(status);
     }
-    // Before anybody is recognised, and on every path.
-    server
-        .send("GET", "/healthz", &[("Host", "evil.example")], "")
-        .is(403);
+    // Before anybody is recognised, and on every path but the probes.
+    let evil = [("Host", "evil.example")];
+    for path in ["/metrics", "/api/v1/openapi.json", "/healthz/", "/nowhere"] {
+        server.send("GET", path, &evil, "").is(403);
+    }
+    for path in ["/healthz", "/readyz"] {
+        server.send("GET", path, &evil, "").is(200);
+        server.send("GET", path, &[("Host", "10.0.0.7:7420")], "").is(200);
+    }
 }
 
 #[test]
