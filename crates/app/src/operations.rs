@@ -83,6 +83,8 @@ pub struct App {
     pub data_dir_note: Option<String>,
     /// Ends long polls when the server stops; their callers connect again.
     pub stop: StopSignal,
+    /// Counters of requests and calls, for `/metrics`.
+    pub calls: Arc<metrics::CallMetrics>,
 }
 
 /// Conditions that a caller attaches to a change.
@@ -122,6 +124,7 @@ impl App {
             call: CallContext::default(),
             data_dir_note: None,
             stop: StopSignal::never(),
+            calls: Arc::default(),
         }
     }
 

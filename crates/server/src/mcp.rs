@@ -222,8 +222,17 @@ impl ServerHandler for McpServer {
         tracing::info!(target: "request", caller, %tool, "tool called");
         // Tools read the identity from here and never from their arguments.
         context.extensions.insert(identity);
+        let tool = request.name.clone();
         let call = ToolCallContext::new(self, request, context);
-        self.router.call(call).await
+        let answer = self.router.call(call).await;
+        let succeeded = match &answer {
+            Ok(CallToolResponse::Complete(result)) => result.is_error != Some(true),
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        // Only names of our own tools come this far, so there are few.
+        self.app.calls.count_tool(&tool, succeeded);
+        answer
     }
 
     // Prompts are the same for every role, so no identity is needed.

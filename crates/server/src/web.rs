@@ -270,7 +270,7 @@ fn router(state: ServerState) -> Router {
         // Around everything, also the routes without a token, because a page in a browser can reach
         // those too.
         .layer(from_fn_with_state(state.clone(), auth::check_origin))
-        .layer(from_fn(trace::request))
+        .layer(from_fn_with_state(state.clone(), trace::request))
         .with_state(state)
 }
 

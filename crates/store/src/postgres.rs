@@ -20,6 +20,7 @@ mod pipeline;
 mod records;
 mod statements;
 mod tickets;
+mod tls;
 mod tokens;
 mod upkeep;
 
@@ -91,16 +92,16 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) async fn open(url: &str, settings: Settings) -> Result<Self> {
-        let config = connect::config(url, &settings)?;
-        let pool = connect::pool(&config, &settings, settings.connections_max)?;
+        let address = connect::address(url, &settings)?;
+        let pool = connect::pool(&address, &settings, settings.connections_max)?;
         // Before anything else uses the pool, because a statement is prepared against the schema.
         let schema = connect::migrate(&pool).await?;
         // A pool of its own: a short read must not wait for a connection that a long list holds.
-        let quick = connect::pool(&config, &settings, QUICK)?;
+        let quick = connect::pool(&address, &settings, QUICK)?;
         let notifier = Arc::<Notifier>::default();
         Ok(Self {
-            name: connect::name(&config),
-            channel: ChannelNotifier::new(config, &schema, Arc::clone(&notifier)),
+            name: connect::name(&address.config),
+            channel: ChannelNotifier::new(address, &schema, Arc::clone(&notifier)),
             promoted: Promoted::default(),
             upkeep: Upkeep::default(),
             tokens_by_hash: Batcher::new(quick.clone()),

@@ -1,7 +1,11 @@
 //! Metrics for monitoring systems.
 
+mod calls;
+mod families;
 mod sums;
 
+pub use calls::CallMetrics;
+pub use families::{FAMILIES, MetricFamily, MetricKind};
 pub use sums::MetricSums;
 
 use std::collections::BTreeMap;
@@ -13,6 +17,11 @@ use flow::quality::{
 use store::{JobQuery, JobState, Page, Store};
 
 use super::{App, silent_agents, tickets};
+use families::{
+    AGENTS_SILENT, APPROVALS, BUILD_INFO, CLAIM_SECONDS, COST_PER_LANDED, COST_PER_TICKET,
+    FINDINGS, JOBS_DEAD, JOBS_LEASED, JOBS_READY, LEASES_LAPSED, PAUSES, REVIEWS, ROUND_SECONDS,
+    ROUNDS, SPENT_TODAY, TICKETS,
+};
 use crate::failure::Failure;
 
 /// Maximum number of lapsed leases that are counted.
@@ -31,11 +40,10 @@ async fn lapsed(store: &dyn Store) -> Result<usize, store::Error> {
     Ok(store.jobs(&query, &page).await?.items.len())
 }
 
-/// One value with its name and meaning.
+/// One value of a family.
 #[derive(Clone, Debug)]
 pub struct Metric {
-    pub name: &'static str,
-    pub help: &'static str,
+    pub family: &'static MetricFamily,
     /// Suffix for a value of a histogram: `_bucket`, `_sum` or `_count`.
     pub part: &'static str,
     pub labels: Vec<(&'static str, String)>,
@@ -43,10 +51,9 @@ pub struct Metric {
 }
 
 impl Metric {
-    fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
+    fn new(family: &'static MetricFamily, value: u64) -> Self {
         Self {
-            name,
-            help,
+            family,
             part: "",
             labels: Vec::new(),
             value: number(value),
@@ -66,112 +73,62 @@ impl Metric {
 
 /// Collects all metrics. Metrics of one name are next to each other, as the text format requires.
 pub async fn collect_metrics(app: &App, running: &MetricSums) -> Result<Vec<Metric>, Failure> {
-    let counter = Metric::counter;
-    let mut metrics: Vec<Metric> = tickets::tally(app)
-        .await?
-        .into_iter()
-        .map(|(stage, count)| {
-            counter("countersign_tickets", "Tickets by stage.", count)
-                .label("stage", stage.as_str())
-        })
-        .collect();
+    let mut metrics =
+        vec![Metric::new(&BUILD_INFO, 1).label("version", env!("CARGO_PKG_VERSION"))];
+    let tally = tickets::tally(app).await?.into_iter();
+    metrics.extend(
+        tally.map(|(stage, count)| Metric::new(&TICKETS, count).label("stage", stage.as_str())),
+    );
     metrics.extend(queue_metrics(app).await?);
     let store = &app.coordinator.store;
     let spent = store
         .spent_since((app.coordinator.clock)().start_of_day())
         .await?;
-    metrics.push(counter(
-        "countersign_spent_today_usd_micros",
-        "Millionths of a dollar that agents have cost today (UTC).",
-        spent.usd_micros,
-    ));
-    metrics.push(counter(
-        "countersign_pauses",
-        "Agents, queues and providers that are paused.",
-        count(store.pauses().await?.len()),
-    ));
-    metrics.push(counter(
-        "countersign_leases_lapsed",
-        "Jobs whose lease has expired and that are not taken back yet.",
-        count(lapsed(store.as_ref()).await?),
-    ));
-    metrics.push(counter(
-        "countersign_agents_silent",
-        "Agents that make no calls although work waits for them.",
-        count(silent_agents::list_silent(app).await?.len()),
-    ));
+    let silent = silent_agents::list_silent(app).await?.len();
+    metrics.extend([
+        Metric::new(&SPENT_TODAY, spent.usd_micros),
+        Metric::new(&PAUSES, count(store.pauses().await?.len())),
+        Metric::new(&LEASES_LAPSED, count(lapsed(store.as_ref()).await?)),
+        Metric::new(&AGENTS_SILENT, count(silent)),
+    ]);
     let sums = running.current_values(app).await?;
-    metrics.extend(cost_metrics(&sums.quality));
+    metrics.extend([
+        Metric::new(&COST_PER_TICKET, sums.quality.usd_micros_per_ticket()),
+        Metric::new(&COST_PER_LANDED, sums.quality.usd_micros_per_landed()),
+    ]);
     metrics.extend(quality_metrics(&sums.quality));
-    metrics.extend(wait_metrics(&sums.waits));
+    for (queue, durations) in &sums.waits {
+        let pattern = Metric::new(&CLAIM_SECONDS, 0).label("queue", queue);
+        metrics.extend(histogram(&pattern, durations, WAIT_BUCKETS_MS));
+    }
+    metrics.extend(app.calls.metrics());
     Ok(metrics)
-}
-
-/// Builds the metrics of costs.
-fn cost_metrics(quality: &QualityMetrics) -> Vec<Metric> {
-    let counter = Metric::counter;
-    vec![
-        counter(
-            "countersign_usd_micros_per_ticket",
-            "Millionths of a dollar that each ticket has cost, of those that cost anything.",
-            quality.usd_micros_per_ticket(),
-        ),
-        counter(
-            "countersign_usd_micros_per_landed",
-            "Millionths of a dollar for each change that landed, all others' cost included.",
-            quality.usd_micros_per_landed(),
-        ),
-    ]
 }
 
 /// Builds the metrics of rounds, reviews and findings.
 fn quality_metrics(quality: &QualityMetrics) -> Vec<Metric> {
-    let counter = Metric::counter;
     let mut metrics = Vec::new();
-    for (rounds, count) in &quality.rounds_to_approval {
-        let help = "Tickets by the round in which they were approved.";
-        metrics.push(counter("countersign_approved_in_round", help, *count).label("round", rounds));
+    for (round, count) in &quality.rounds_to_approval {
+        metrics.push(Metric::new(&APPROVALS, *count).label("round", round));
     }
-    for (name, help, label, counts) in [
-        (
-            "countersign_rounds",
-            "Rounds by builder of any part and by verdict.",
-            "builder",
-            &quality.built,
-        ),
-        (
-            "countersign_reviews",
-            "Reviews by reviewer and verdict.",
-            "reviewer",
-            &quality.reviewed,
-        ),
+    for (family, label, counts) in [
+        (&ROUNDS, "builder", &quality.built),
+        (&REVIEWS, "reviewer", &quality.reviewed),
     ] {
         for (agent, VerdictCounts { approved, rejected }) in counts {
             for (word, count) in [("approved", *approved), ("rejected", *rejected)] {
-                let measure = counter(name, help, count).label(label, agent);
-                metrics.push(measure.label("verdict", word));
+                let metric = Metric::new(family, count).label(label, agent);
+                metrics.push(metric.label("verdict", word));
             }
         }
     }
     for ((severity, status), count) in &quality.findings {
-        let help = "Findings by severity and outcome.";
-        let measure = counter("countersign_findings", help, *count);
-        metrics.push(measure.label("severity", severity).label("status", status));
+        let metric = Metric::new(&FINDINGS, *count).label("severity", severity);
+        metrics.push(metric.label("status", status));
     }
-    let help = "Seconds from the start of a review to its verdict.";
-    let pattern = Metric::counter("countersign_round_seconds", help, 0);
+    let pattern = Metric::new(&ROUND_SECONDS, 0);
     metrics.extend(histogram(&pattern, &quality.rounds, ROUND_BUCKETS_MS));
     metrics
-}
-
-/// Builds the metrics of waiting times by queue.
-fn wait_metrics(waits: &BTreeMap<String, DurationHistogram>) -> Vec<Metric> {
-    let help = "Seconds that ready jobs waited, since the first request to this server.";
-    let histogram_of = |(queue, durations): (&String, &DurationHistogram)| {
-        let pattern = Metric::counter("countersign_claim_seconds", help, 0).label("queue", queue);
-        histogram(&pattern, durations, WAIT_BUCKETS_MS)
-    };
-    waits.iter().flat_map(histogram_of).collect()
 }
 
 /// Builds a histogram with the name and labels of the pattern.
@@ -198,22 +155,10 @@ fn histogram(pattern: &Metric, durations: &DurationHistogram, ends_ms: &[u64]) -
 async fn queue_metrics(app: &App) -> Result<Vec<Metric>, Failure> {
     let depths = app.coordinator.store.count_jobs().await?;
     let mut metrics = Vec::new();
-    for (state, name, help) in [
-        (
-            JobState::Ready,
-            "countersign_jobs_ready",
-            "Jobs that wait for a worker, by queue.",
-        ),
-        (
-            JobState::Leased,
-            "countersign_jobs_leased",
-            "Jobs that a worker or agent holds, by queue.",
-        ),
-        (
-            JobState::Dead,
-            "countersign_jobs_dead",
-            "Jobs that failed for good, by queue.",
-        ),
+    for (state, family) in [
+        (JobState::Ready, &JOBS_READY),
+        (JobState::Leased, &JOBS_LEASED),
+        (JobState::Dead, &JOBS_DEAD),
     ] {
         const OF_LOOP: [Queue; 6] = Queue::OF_LOOP;
         let mut counts: BTreeMap<&str, u64> =
@@ -223,9 +168,8 @@ async fn queue_metrics(app: &App) -> Result<Vec<Metric>, Failure> {
             .filter(|(_, job_state, _)| *job_state == state);
         counts.extend(of_state.map(|(queue, _, count)| (queue.name(), *count)));
         let counts = counts.into_iter();
-        metrics.extend(
-            counts.map(|(queue, value)| Metric::counter(name, help, value).label("queue", queue)),
-        );
+        metrics
+            .extend(counts.map(|(queue, value)| Metric::new(family, value).label("queue", queue)));
     }
     Ok(metrics)
 }

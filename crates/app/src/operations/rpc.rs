@@ -200,7 +200,9 @@ pub async fn answer(
         return Err(Declined::barred(&why));
     }
     // Boxed: the future of this match is large, and it is compiled once.
-    match Box::pin(caller.answer(call)).await {
+    let answered = Box::pin(caller.answer(call)).await;
+    app.calls.count_rpc(name, answered.is_ok());
+    match answered {
         Ok(value) => Ok(value),
         Err(CallRefusal::Coordinator(error)) => Err(Declined::of(error)),
         Err(CallRefusal::NotHeld(error)) => {

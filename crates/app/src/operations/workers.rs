@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::coordinator::{Error, system_queues};
 use engine::log::LogErr;
@@ -25,8 +26,14 @@ use super::project::{ProjectLoader, ProjectOptions};
 use super::projects::LoadedProjects;
 pub use super::projects::RepositoryAccess;
 use super::tasks::{queue_name, queues_of};
-use super::{App, service};
+use super::App;
 use crate::failure::Failure;
+
+/// Interval of heartbeats. Each is a write that wakes the server and its waiting callers, so idle
+/// workers beat rarely; leases have their own, shorter interval.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval at which a worker asks whether its token is still accepted.
+const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Maximum number of replicas in one process.
 pub const REPLICAS_MAX: u16 = 64;
@@ -195,7 +202,7 @@ pub async fn watch_access(loader: &ProjectLoader, mut stop: StopSignal) -> Resul
             return Err(error.into());
         }
         tokio::select! {
-            () = tokio::time::sleep(service::MAINTENANCE_INTERVAL) => {}
+            () = tokio::time::sleep(ACCESS_CHECK_INTERVAL) => {}
             () = stop.requested() => return Ok(()),
         }
     }
@@ -213,7 +220,7 @@ async fn send_heartbeats(loader: &ProjectLoader, config: &WorkerConfig) {
         // An unreachable store may be back at the next heartbeat.
         let beat = loader.coordinator.heartbeat(agent).await;
         beat.log_err("record a sign of life");
-        tokio::time::sleep(service::MAINTENANCE_INTERVAL).await;
+        tokio::time::sleep(HEARTBEAT_INTERVAL).await;
     }
 }
 

@@ -4,6 +4,7 @@
 mod console;
 mod gates;
 mod json;
+mod monitoring;
 mod reference;
 mod schema;
 mod tables;

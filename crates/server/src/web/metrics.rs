@@ -13,7 +13,7 @@ use super::ServerState;
 use super::problem::Problem;
 use super::trace::Cause;
 use app::operations::identity::Identity;
-use app::operations::metrics::{self, Metric};
+use app::operations::metrics::{self, FAMILIES, Metric, MetricFamily};
 
 /// Answers the readiness probe: the server is ready if the store responds.
 pub async fn ready(State(state): State<ServerState>) -> Response {
@@ -51,30 +51,24 @@ pub async fn show(
 
 fn text(measures: &[Metric]) -> String {
     let mut out = String::new();
-    let mut last = "";
-    for measure in measures {
-        if measure.name != last {
-            let _ = writeln!(out, "# HELP {} {}", measure.name, measure.help);
-            let kind = if measure.part.is_empty() {
-                "gauge"
+    // A family without a value is shown too, so that rules about it can be checked.
+    for family in FAMILIES {
+        let MetricFamily { name, kind, help } = family;
+        let _ = writeln!(out, "# HELP {name} {help}");
+        let _ = writeln!(out, "# TYPE {name} {}", kind.as_str());
+        for measure in measures.iter().filter(|one| one.family.name == *name) {
+            let labels: Vec<String> = measure
+                .labels
+                .iter()
+                .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+                .collect();
+            let labels = if labels.is_empty() {
+                String::new()
             } else {
-                "histogram"
+                format!("{{{}}}", labels.join(","))
             };
-            let _ = writeln!(out, "# TYPE {} {kind}", measure.name);
-            last = measure.name;
+            let _ = writeln!(out, "{name}{}{labels} {}", measure.part, measure.value);
         }
-        let labels: Vec<String> = measure
-            .labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect();
-        let labels = if labels.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", labels.join(","))
-        };
-        let name = format!("{}{}", measure.name, measure.part);
-        let _ = writeln!(out, "{name}{labels} {}", measure.value);
     }
     out
 }

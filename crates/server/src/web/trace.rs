@@ -6,12 +6,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error_span, field};
+
+use super::ServerState;
 
 /// Header with the id of a request in the log. A client may send its own.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -26,7 +28,13 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 pub struct Cause(pub String);
 
 /// Logs a request when its response begins; a stream may continue after that.
-pub async fn request(request: Request, next: Next) -> Response {
+pub async fn request(
+    State(state): State<ServerState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let method = request.method().clone();
     // A client's own id is kept, so that its log and ours can be joined.
     let id = sent_id(request.headers()).unwrap_or_else(fresh_id);
     let route = route_of(&request);
@@ -42,7 +50,11 @@ pub async fn request(request: Request, next: Next) -> Response {
     );
     let began = Instant::now();
     let mut response = next.run(request).instrument(span.clone()).await;
-    span.in_scope(|| log(&route, &response, began.elapsed()));
+    let (took, status) = (began.elapsed(), response.status().as_u16());
+    span.in_scope(|| log(&route, &response, took));
+    let matched = matched.as_ref().map(MatchedPath::as_str);
+    let calls = &state.app.calls;
+    calls.count_request(method.as_str(), matched, status, took);
     if let Ok(value) = HeaderValue::try_from(id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }

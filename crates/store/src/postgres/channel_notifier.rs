@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 
 use crate::error::Error;
 use crate::notifier::Notifier;
 use crate::rows::clean;
 
+use super::connect::PgAddress;
 use super::errors::failed;
 use super::pipeline::{Pipeline, values};
 
 #[derive(Debug)]
 pub(super) struct ChannelNotifier {
-    config: Config,
+    address: PgAddress,
     /// Channel name, one per schema: notifications reach the whole database.
     channel: String,
     notifier: Arc<Notifier>,
@@ -42,9 +43,9 @@ impl Drop for Listener {
 }
 
 impl ChannelNotifier {
-    pub(super) fn new(config: Config, schema: &str, notifier: Arc<Notifier>) -> Self {
+    pub(super) fn new(address: PgAddress, schema: &str, notifier: Arc<Notifier>) -> Self {
         Self {
-            config,
+            address,
             channel: format!("countersign_{schema}"),
             notifier,
             listener: OnceCell::new(),
@@ -96,8 +97,8 @@ impl ChannelNotifier {
     /// again.
     pub(super) async fn listen(&self) -> Result<(), Error> {
         let begin = || async {
-            let first = connect(&self.config, &self.channel, &self.notifier).await?;
-            let (config, channel) = (self.config.clone(), self.channel.clone());
+            let first = connect(&self.address, &self.channel, &self.notifier).await?;
+            let (address, channel) = (self.address.clone(), self.channel.clone());
             let notifier = Arc::clone(&self.notifier);
             let task = tokio::spawn(async move {
                 let mut listening = Some(first);
@@ -111,7 +112,7 @@ impl ChannelNotifier {
                     // A restarting server refuses connections for a while; the pause keeps us from
                     // spinning.
                     tokio::time::sleep(Duration::from_millis(500)).await;
-                    listening = connect(&config, &channel, &notifier).await.ok();
+                    listening = connect(&address, &channel, &notifier).await.ok();
                     // A second look, because something may have happened between the first one and
                     // LISTEN.
                     notifier.nudge();
@@ -145,11 +146,11 @@ impl Drop for Listening {
 }
 
 async fn connect(
-    config: &Config,
+    address: &PgAddress,
     channel: &str,
     notifier: &Arc<Notifier>,
 ) -> Result<Listening, Error> {
-    let (client, mut connection) = config.connect(NoTls).await.map_err(|e| failed(&e))?;
+    let (client, mut connection) = address.config.connect(address.tls.clone()).await.map_err(|e| failed(&e))?;
     let notifier = Arc::clone(notifier);
     let driver = tokio::spawn(async move {
         // The connection must be polled for anything to happen, also for LISTEN below.

@@ -1,19 +1,19 @@
 //! Connects to `PostgreSQL`: the pool, migrations, and clear errors if it cannot be used.
 //!
-//! It refuses a server that is too old, a schema of a newer version, and a URL that requires TLS,
-//! which this build lacks.
+//! It refuses a server that is too old and a schema of a newer version.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Transaction};
+use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Config, NoTls};
 
 use crate::error::Error;
 use crate::settings::Settings;
 
 use super::errors::{failed, no_connection};
+use super::tls::{PgTls, TlsSettings};
 
 /// Minimum server version: `xid8`, which the order of the event log needs, exists since 13.
 const SERVER_MIN: i32 = 130_000;
@@ -44,15 +44,30 @@ const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=o
     -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off \
     -c idle_in_transaction_session_timeout=60000";
 
-pub(super) fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
+/// An address with its TLS settings, from which connections are made.
+#[derive(Clone, Debug)]
+pub(super) struct PgAddress {
+    pub(super) config: Config,
+    pub(super) tls: PgTls,
+}
+
+pub(super) fn address(url: &str, settings: &Settings) -> Result<PgAddress, Error> {
+    let (url, tls) = TlsSettings::split_from(url)?;
+    let mut config = config(&url, settings)?;
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+    // A socket file does not leave the machine, and PostgreSQL has no TLS on it.
+    if config.get_hosts().iter().all(is_socket) {
+        config.ssl_mode(SslMode::Disable);
+    } else {
+        config.ssl_mode(tls.ssl_mode());
+    }
+    let tls = tls.connector()?;
+    Ok(PgAddress { config, tls })
+}
+
+fn config(url: &str, settings: &Settings) -> Result<Config, Error> {
     let mut config = Config::from_str(url)
         .map_err(|error| Error::Other(format!("this is not a PostgreSQL URL: {error}")))?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::Other(
-            "sslmode=require needs TLS, which this build does not support; use a local socket, a tunnel, or sslmode=disable"
-                .to_owned(),
-        ));
-    }
     // Options from the URL come first, so that ours override them.
     let url_options = config.get_options().unwrap_or_default();
     // A lock that is held for longer belongs to a stuck program; an error is better than a hang.
@@ -81,13 +96,13 @@ pub(super) fn name(config: &Config) -> String {
     format!("{}:{port}/{database}", host.unwrap_or_default())
 }
 
-pub(super) fn pool(config: &Config, settings: &Settings, most: usize) -> Result<Pool, Error> {
+pub(super) fn pool(address: &PgAddress, settings: &Settings, most: usize) -> Result<Pool, Error> {
     let recycling = ManagerConfig {
         // Fast: a broken connection is noticed by the next statement, so a check would only cost a
         // round trip.
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = Manager::from_config(config.clone(), NoTls, recycling);
+    let manager = Manager::from_config(address.config.clone(), address.tls.clone(), recycling);
     Pool::builder(manager)
         .max_size(most.max(1))
         // A caller waits for a connection no longer than for a lock.

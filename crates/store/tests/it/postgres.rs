@@ -8,7 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    House, LONG, ask, blank, claim_one, creation, drop_schema, id, number, on_server, open,
+    House, LONG, ask, blank, claim_one, creation, drop_schema, empty_schema, id, number, on_server,
+    open, server_with_tls,
 };
 
 async fn refusal(place: &str) -> Error {
@@ -31,9 +32,9 @@ async fn a_server_that_is_away_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn what_this_build_cannot_do_is_said() {
-    let refused = refusal("postgres://nobody@127.0.0.1/none?sslmode=require").await;
-    assert!(refused.to_string().contains("TLS"), "{refused}");
+async fn what_is_no_address_is_said() {
+    let refused = refusal("postgres://nobody@127.0.0.1/none?sslmode=loose").await;
+    assert!(refused.to_string().contains("sslmode"), "{refused}");
     let refused = refusal("postgres://nobody@127.0.0.1:port/none").await;
     assert!(refused.to_string().contains("URL"), "{refused}");
 }
@@ -200,4 +201,44 @@ async fn a_call_that_is_given_up_leaves_no_transaction_behind() {
     number(&*store, "work", 1).await;
     claim_one(&*store, &ask("work")).await;
     drop_schema(&house.schema().unwrap()).await;
+}
+
+#[tokio::test]
+async fn tls_proves_as_much_as_its_mode_says() {
+    let Some((server, authority)) = server_with_tls() else {
+        return;
+    };
+    let stranger = tempfile::tempdir().unwrap();
+    let stranger = stranger.path().join("ca.pem");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    std::fs::write(&stranger, parameters.self_signed(&key).unwrap().pem()).unwrap();
+    let stranger = stranger.to_str().unwrap();
+    // The certificate is for the address and not for the name.
+    let named = server.replace("127.0.0.1", "localhost");
+    let schema = empty_schema().await.unwrap();
+    let options = schema.split("options=").nth(1).unwrap();
+    for (server, query, works) in [
+        (&server, "sslmode=disable".to_owned(), true),
+        (&server, "sslmode=prefer".to_owned(), true),
+        (&server, "sslmode=require".to_owned(), true),
+        (&named, "sslmode=require".to_owned(), true),
+        (&server, format!("sslmode=verify-full&sslrootcert={authority}"), true),
+        (&named, format!("sslmode=verify-full&sslrootcert={authority}"), false),
+        (&named, format!("sslmode=verify-ca&sslrootcert={authority}"), true),
+        (&server, format!("sslmode=require&sslrootcert={stranger}"), false),
+        (&server, format!("sslmode=verify-ca&sslrootcert={stranger}"), false),
+        (&server, format!("sslmode=verify-full&sslrootcert={stranger}"), false),
+        // The machine's own authorities do not know a certificate of a test.
+        (&server, "sslmode=verify-full".to_owned(), false),
+        (&server, "sslmode=verify-full&sslrootcert=/nowhere.pem".to_owned(), false),
+        (&server, "sslmode=loose".to_owned(), false),
+    ] {
+        let opened = store::open(&format!("{server}?{query}&options={options}")).await;
+        assert_eq!(opened.is_ok(), works, "{query} to {server}: {opened:?}");
+        if let Ok(store) = opened {
+            store.now().await.unwrap();
+        }
+    }
 }

@@ -83,6 +83,22 @@ fn server() -> Option<String> {
     std::env::var("COUNTERSIGN_TEST_POSTGRES").ok()
 }
 
+/// The server's address without TLS settings, and the file of the authority that vouches for it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' own switch; nothing of the program reads it"
+)]
+pub fn server_with_tls() -> Option<(String, String)> {
+    let authority = std::env::var("COUNTERSIGN_TEST_POSTGRES_CA").ok();
+    let (Some(server), Some(authority)) = (server(), authority.filter(|file| !file.is_empty()))
+    else {
+        skip::lacks("COUNTERSIGN_TEST_POSTGRES_CA names no authority");
+        return None;
+    };
+    let place = server.split('?').next().unwrap_or_default().to_owned();
+    Some((place, authority))
+}
+
 /// Runs a statement beside the store.
 pub async fn on_server(place: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(place, tokio_postgres::NoTls)

@@ -10,9 +10,9 @@ use crate::support::{SETTINGS, World, until};
 
 /// What is measured of a ticket that was sent back once.
 const OF_TWO_ROUNDS: [&str; 7] = [
-    "countersign_approved_in_round{round=\"2\"} 1",
-    "countersign_rounds{builder=\"bea\",verdict=\"rejected\"} 1",
-    "countersign_reviews{reviewer=\"rex\",verdict=\"approved\"} 1",
+    "countersign_approvals_total{round=\"2\"} 1",
+    "countersign_rounds_total{builder=\"bea\",verdict=\"rejected\"} 1",
+    "countersign_reviews_total{reviewer=\"rex\",verdict=\"approved\"} 1",
     "countersign_findings{severity=\"high\",status=\"fixed\"} 1",
     "# TYPE countersign_round_seconds histogram",
     "countersign_round_seconds_bucket{le=\"+Inf\"} 2",
@@ -42,7 +42,7 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
     );
     // Who watches from the beginning sees the same as who comes at the end.
     let metrics = |server: &Server<'_>| server.rest("GET", "/metrics", &Value::Null).is(200).body;
-    assert!(!metrics(&server).contains("countersign_claim_seconds"));
+    assert!(!metrics(&server).contains("countersign_claim_seconds_bucket"));
     server.add("greet");
     let work = Clone::new(&world, "greet");
 
