@@ -17,12 +17,12 @@ use flow::quality::{
 use store::{JobQuery, JobState, Page, Store};
 
 use super::{App, silent_agents, tickets};
+use crate::failure::Failure;
 use families::{
     AGENTS_SILENT, APPROVALS, BUILD_INFO, CLAIM_SECONDS, COST_PER_LANDED, COST_PER_TICKET,
     FINDINGS, JOBS_DEAD, JOBS_LEASED, JOBS_READY, LEASES_LAPSED, PAUSES, REVIEWS, ROUND_SECONDS,
     ROUNDS, SPENT_TODAY, TICKETS,
 };
-use crate::failure::Failure;
 
 /// Maximum number of lapsed leases that are counted.
 const COUNTED_MAX: u32 = 1000;
@@ -73,8 +73,7 @@ impl Metric {
 
 /// Collects all metrics. Metrics of one name are next to each other, as the text format requires.
 pub async fn collect_metrics(app: &App, running: &MetricSums) -> Result<Vec<Metric>, Failure> {
-    let mut metrics =
-        vec![Metric::new(&BUILD_INFO, 1).label("version", env!("CARGO_PKG_VERSION"))];
+    let mut metrics = vec![Metric::new(&BUILD_INFO, 1).label("version", env!("CARGO_PKG_VERSION"))];
     let tally = tickets::tally(app).await?.into_iter();
     metrics.extend(
         tally.map(|(stage, count)| Metric::new(&TICKETS, count).label("stage", stage.as_str())),

@@ -22,11 +22,11 @@ use store::Agent;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use super::App;
 use super::project::{ProjectLoader, ProjectOptions};
 use super::projects::LoadedProjects;
 pub use super::projects::RepositoryAccess;
 use super::tasks::{queue_name, queues_of};
-use super::App;
 use crate::failure::Failure;
 
 /// Interval of heartbeats. Each is a write that wakes the server and its waiting callers, so idle

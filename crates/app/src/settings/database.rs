@@ -43,13 +43,12 @@ impl DatabaseSources {
             variable,
             file_variable,
         } = self;
-        match (flag, file_flag, variable, file_variable) {
-            (Some(address), ..) => Ok(Some(address)),
-            (None, Some(path), ..) => read_address(&path).map(Some),
-            (None, None, Some(address), _) => Ok(Some(address)),
-            (None, None, None, Some(path)) => read_address(&path).map(Some),
-            (None, None, None, None) => Ok(None),
-        }
+        let read = |path: PathBuf| read_address(&path);
+        flag.map(Ok)
+            .or_else(|| file_flag.map(read))
+            .or_else(|| variable.map(Ok))
+            .or_else(|| file_variable.map(read))
+            .transpose()
     }
 }
 

@@ -244,14 +244,14 @@ impl World {
         let (program, before) = front.split_first().unwrap();
         let mut all: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
         all.push(env!("CARGO_BIN_EXE_countersign").to_owned());
-        all.extend(self.words(words));
+        all.extend(Self::words(words));
         self.spawn(program.as_ref(), all)
     }
 
     pub fn start(&self, words: &[&str]) -> Running {
         self.spawn(
             env!("CARGO_BIN_EXE_countersign").as_ref(),
-            self.words(words),
+            Self::words(words),
         )
     }
 
@@ -267,7 +267,7 @@ impl World {
 
     /// The data directory and the database are in the environment: suggested commands repeat a flag,
     /// and a password in an argument is remarked on.
-    fn words(&self, words: &[&str]) -> Vec<String> {
+    fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
@@ -280,7 +280,7 @@ impl World {
     pub fn start_into(&self, words: &[&str], pipe: std::io::PipeWriter) -> Running {
         let program = env!("CARGO_BIN_EXE_countersign");
         let ends = (Stdio::null(), Some(pipe.into()));
-        self.spawn_between(program.as_ref(), self.words(words), ends)
+        self.spawn_between(program.as_ref(), Self::words(words), ends)
     }
 
     /// Starts Countersign for somebody who speaks with it, with more in its environment.
@@ -292,7 +292,7 @@ impl World {
     ) -> Running {
         let mut all = variables.to_vec();
         all.push(env!("CARGO_BIN_EXE_countersign").to_owned());
-        all.extend(self.words(words));
+        all.extend(Self::words(words));
         let ends = (from.into(), Some(to.into()));
         self.spawn_between("env".as_ref(), all, ends)
     }
@@ -327,7 +327,11 @@ impl World {
             .env("USER", "ada")
             .env("COUNTERSIGN_DATA_DIR", &self.data)
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(self.database.iter().map(|url| ("COUNTERSIGN_DATABASE", url)))
+            .envs(
+                self.database
+                    .iter()
+                    .map(|url| ("COUNTERSIGN_DATABASE", url)),
+            )
             .envs(self.variables.iter().cloned())
             .process_group(0)
             .stdin(from)

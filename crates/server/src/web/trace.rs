@@ -28,11 +28,7 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 pub struct Cause(pub String);
 
 /// Logs a request when its response begins; a stream may continue after that.
-pub async fn request(
-    State(state): State<ServerState>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn request(State(state): State<ServerState>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
     // A client's own id is kept, so that its log and ours can be joined.

@@ -150,7 +150,11 @@ async fn connect(
     channel: &str,
     notifier: &Arc<Notifier>,
 ) -> Result<Listening, Error> {
-    let (client, mut connection) = address.config.connect(address.tls.clone()).await.map_err(|e| failed(&e))?;
+    let (client, mut connection) = address
+        .config
+        .connect(address.tls.clone())
+        .await
+        .map_err(|e| failed(&e))?;
     let notifier = Arc::clone(notifier);
     let driver = tokio::spawn(async move {
         // The connection must be polled for anything to happen, also for LISTEN below.

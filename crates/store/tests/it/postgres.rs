@@ -224,15 +224,43 @@ async fn tls_proves_as_much_as_its_mode_says() {
         (&server, "sslmode=prefer".to_owned(), true),
         (&server, "sslmode=require".to_owned(), true),
         (&named, "sslmode=require".to_owned(), true),
-        (&server, format!("sslmode=verify-full&sslrootcert={authority}"), true),
-        (&named, format!("sslmode=verify-full&sslrootcert={authority}"), false),
-        (&named, format!("sslmode=verify-ca&sslrootcert={authority}"), true),
-        (&server, format!("sslmode=require&sslrootcert={stranger}"), false),
-        (&server, format!("sslmode=verify-ca&sslrootcert={stranger}"), false),
-        (&server, format!("sslmode=verify-full&sslrootcert={stranger}"), false),
+        (
+            &server,
+            format!("sslmode=verify-full&sslrootcert={authority}"),
+            true,
+        ),
+        (
+            &named,
+            format!("sslmode=verify-full&sslrootcert={authority}"),
+            false,
+        ),
+        (
+            &named,
+            format!("sslmode=verify-ca&sslrootcert={authority}"),
+            true,
+        ),
+        (
+            &server,
+            format!("sslmode=require&sslrootcert={stranger}"),
+            false,
+        ),
+        (
+            &server,
+            format!("sslmode=verify-ca&sslrootcert={stranger}"),
+            false,
+        ),
+        (
+            &server,
+            format!("sslmode=verify-full&sslrootcert={stranger}"),
+            false,
+        ),
         // The machine's own authorities do not know a certificate of a test.
         (&server, "sslmode=verify-full".to_owned(), false),
-        (&server, "sslmode=verify-full&sslrootcert=/nowhere.pem".to_owned(), false),
+        (
+            &server,
+            "sslmode=verify-full&sslrootcert=/nowhere.pem".to_owned(),
+            false,
+        ),
         (&server, "sslmode=loose".to_owned(), false),
     ] {
         let opened = store::open(&format!("{server}?{query}&options={options}")).await;

@@ -67,16 +67,15 @@ impl CallMetrics {
             let pattern = Metric::new(&HTTP_SECONDS, 0).label("route", route);
             metrics.extend(histogram(&pattern, seconds, REQUEST_BUCKETS_MS));
         }
-        let calls = |family: &'static MetricFamily,
-                     label,
-                     counts: &BTreeMap<(String, bool), u64>| {
-            let metric = |((name, succeeded), count): (&(String, bool), &u64)| {
-                let result = if *succeeded { "ok" } else { "error" };
-                let metric = Metric::new(family, *count).label(label, name);
-                metric.label("result", result)
+        let calls =
+            |family: &'static MetricFamily, label, counts: &BTreeMap<(String, bool), u64>| {
+                let metric = |((name, succeeded), count): (&(String, bool), &u64)| {
+                    let result = if *succeeded { "ok" } else { "error" };
+                    let metric = Metric::new(family, *count).label(label, name);
+                    metric.label("result", result)
+                };
+                counts.iter().map(metric).collect::<Vec<_>>()
             };
-            counts.iter().map(metric).collect::<Vec<_>>()
-        };
         metrics.extend(calls(&RPC_CALLS, "call", &counts.rpc));
         metrics.extend(calls(&TOOL_CALLS, "tool", &counts.tools));
         metrics

@@ -38,11 +38,7 @@ pub static BUILD_INFO: MetricFamily = family(
     Gauge,
     "Version of the running server; the value is always 1.",
 );
-pub static TICKETS: MetricFamily = family(
-    "countersign_tickets",
-    Gauge,
-    "Tickets by stage.",
-);
+pub static TICKETS: MetricFamily = family("countersign_tickets", Gauge, "Tickets by stage.");
 pub static JOBS_READY: MetricFamily = family(
     "countersign_jobs_ready",
     Gauge,

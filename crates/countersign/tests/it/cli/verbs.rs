@@ -59,6 +59,8 @@ fn the_help_names_every_verb_and_every_exit_code() {
               queue        List and cancel jobs and tasks, and limit providers
               token        Create, list, rotate and revoke tokens for agents, people and programs
               mcp          Serve MCP over standard input and output for the agent whose token is in `COUNTERSIGN_TOKEN`
+              backup       Copy the database to a file, while servers and workers go on
+              restore      Put a copy of the database back; nothing may use the database meanwhile
 
             More:
               clean        Show how much disk space finished work uses, and free it with --yes
@@ -85,6 +87,10 @@ fn the_help_names_every_verb_and_every_exit_code() {
                   --database <URL|FILE>
                       `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
                       directory
+
+                  --database-file <FILE>
+                      File with the address of the database on one line, so that a password is not in the list
+                      of processes; `COUNTERSIGN_DATABASE` and `COUNTERSIGN_DATABASE_FILE` do the same
 
                   --server <URL>
                       Server (https://name:port) to use instead of the local store; `none` uses the local store
@@ -212,6 +218,10 @@ fn the_help_of_run_shows_how() {
                   --database <URL|FILE>
                       `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
                       directory
+
+                  --database-file <FILE>
+                      File with the address of the database on one line, so that a password is not in the list
+                      of processes; `COUNTERSIGN_DATABASE` and `COUNTERSIGN_DATABASE_FILE` do the same
 
                   --server <URL>
                       Server (https://name:port) to use instead of the local store; `none` uses the local store

@@ -29,17 +29,26 @@ fn every_metric_of_the_dashboard_and_the_alerts_exists() {
     let world = World::new();
     let server = Server::start(&world);
     let shown = server.rest("GET", "/metrics", &Value::Null).is(200).body;
-    let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
     let known: BTreeSet<String> = types
         .map(|line| line.split(' ').next().unwrap().to_owned())
         .collect();
-    for line in shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+    for line in shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+    {
         let (name, kind) = line.split_once(' ').unwrap();
         assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
     }
-    assert!(shown.contains("countersign_build_info{version=\""), "{shown}");
+    assert!(
+        shown.contains("countersign_build_info{version=\""),
+        "{shown}"
+    );
     let scraped = server.rest("GET", "/metrics", &Value::Null).is(200).body;
-    let counted = "countersign_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"200\"} 1";
+    let counted =
+        "countersign_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"200\"} 1";
     assert!(scraped.contains(counted), "{scraped}");
     // Nobody can make a label by a path or a method of their own.
     server.send("BREW", "/made/up", &[], "");

@@ -120,7 +120,9 @@ fn pages_of_others_and_names_that_are_not_ours_get_nowhere() {
     }
     for path in ["/healthz", "/readyz"] {
         server.send("GET", path, &evil, "").is(200);
-        server.send("GET", path, &[("Host", "10.0.0.7:7420")], "").is(200);
+        server
+            .send("GET", path, &[("Host", "10.0.0.7:7420")], "")
+            .is(200);
     }
 }
 

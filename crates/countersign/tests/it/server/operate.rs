@@ -43,7 +43,11 @@ fn a_second_server_is_refused_and_leaves_the_first_alone() {
     let sign = fs::read_to_string(world.data.join("server.json")).unwrap();
     let second = world.call(&["serve", "--listen", "127.0.0.1:0"]);
     let second = second.ends_with(6);
-    assert!(second.err.contains("a server already runs"), "{}", second.err);
+    assert!(
+        second.err.contains("a server already runs"),
+        "{}",
+        second.err
+    );
     assert!(second.err.contains(&server.url), "{}", second.err);
     let kept = fs::read_to_string(world.data.join("server.json")).unwrap();
     assert_eq!(kept, sign);
@@ -120,7 +124,11 @@ fn streams_and_long_polls_end_with_the_server_and_are_told_to_come_again() {
     until("its sign is gone", || {
         !world.data.join("server.json").exists()
     });
-    assert!(!server.log().contains("connections cut"), "{}", server.log());
+    assert!(
+        !server.log().contains("connections cut"),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]
@@ -188,10 +196,7 @@ fn a_backup_under_load_is_restored_exactly() {
     let other = world.put("other.db", "not a database");
     let other = with(&["restore", &other, "--replace"]);
     assert_ne!(other.code, 0);
-    assert_eq!(
-        fs::read(elsewhere.join("countersign.db")).unwrap(),
-        before
-    );
+    assert_eq!(fs::read(elsewhere.join("countersign.db")).unwrap(), before);
 }
 
 #[test]
