@@ -109,7 +109,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     });
     let log = tokio::spawn(log_events(app.clone(), stop.clone()));
     let tasks = tasks.start(&stop);
-    let state = ServerState::new(app.clone(), args.host_names());
+    let encrypted = tls.is_some() || args.behind_tls;
+    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
     let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
     let url = service::local_url(address, tls.is_some());
     context.out.line(format!(
