@@ -175,17 +175,20 @@ pub async fn accept(
 ) -> Result<Assignment, Failure> {
     let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
     // Described first, so that a job that cannot be served is not started.
-    if let Err(failure) = build_assignment(app, identity, &claim).await {
-        let (ticket, why) = (&claim.stored.ticket.id, failure.message.clone());
-        give_back(app, identity, &claim, failure).await?;
-        return Err(
-            Failure::new(ExitKind::Refused, format!("{ticket} was given back: {why}"))
-                .hint("call get_my_assignment: you get other work"),
-        );
-    }
-    session::start(&app.coordinator, &identity.agent_session(), &claim).await?;
-    let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
-    build_assignment(app, identity, &claim).await
+    let mut assignment = match build_assignment(app, identity, &claim).await {
+        Ok(assignment) => assignment,
+        Err(failure) => {
+            let (ticket, why) = (&claim.stored.ticket.id, failure.message.clone());
+            give_back(app, identity, &claim, failure).await?;
+            return Err(
+                Failure::new(ExitKind::Refused, format!("{ticket} was given back: {why}"))
+                    .hint("call get_my_assignment: you get other work"),
+            );
+        }
+    };
+    let ticket = session::start(&app.coordinator, &identity.agent_session(), &claim).await?;
+    stage_word(ticket.stage, Dialect::Sergeant).clone_into(&mut assignment.status);
+    Ok(assignment)
 }
 
 /// Extends the lease; returns its new end and the attempt that it belongs to.

@@ -332,6 +332,6 @@ async fn serve_stdio_locally(secret: &str, context: &Context) -> Result<ExitKind
         .map_err(|error| Failure::new(ExitKind::Refused, error))?;
     // The label lets `flow` tell this process from another with the same token.
     identity.session = session::new_session_id();
-    mcp::serve_stdio(app, identity).await?;
+    Box::pin(mcp::serve_stdio(app, identity)).await?;
     Ok(ExitKind::Done)
 }

@@ -94,10 +94,9 @@ impl Repository {
         let (head, not_base) = (view.head.as_str(), format!("^{}", view.base));
         let list = ["rev-list", "--objects", "--max-count=1", head, &not_base];
         let listed = self.git().args(list).args(["--"]).text().await?;
-        let oids: String = listed
+        let oids: Vec<Oid> = listed
             .lines()
             .filter_map(|line| Oid::parse(line.split(' ').next()?))
-            .map(|oid| format!("{oid}\n"))
             .collect();
         // An empty change, or a head that the base contains: the mirror has it.
         if oids.is_empty() {
@@ -105,7 +104,8 @@ impl Repository {
         }
         let pack = dir.join(format!("objects/pack/pack-{head}.pack"));
         let args = ["pack-objects", "--stdout", "--delta-base-offset", "-q"];
-        let run = self.git().args(args).stdin(oids);
+        let oids: Vec<&str> = oids.iter().map(Oid::as_str).collect();
+        let run = self.git().args(args).stdin(oids.join("\n") + "\n");
         run.stdout_to(&pack).run().await?;
         let index = GitCommand::new(&self.tool, dir).with_git_dir(dir);
         index.args(["index-pack"]).args([&pack]).run().await?;

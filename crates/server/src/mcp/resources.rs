@@ -108,7 +108,7 @@ pub async fn read(
                 ..DiffRequest::default()
             };
             let claim = ClaimRef::default();
-            let page = change::load_diff_page(app, identity, &claim, &request).await;
+            let page = Box::pin(change::load_diff_page(app, identity, &claim, &request)).await;
             let page = page.map_err(resource_error)?;
             let mut diff = page.diff;
             if let Some(next) = page.next {

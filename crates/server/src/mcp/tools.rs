@@ -258,7 +258,10 @@ impl McpServer {
             offset: params.offset.unwrap_or_default(),
             page_bytes: None,
         };
-        let page = change::load_diff_page(&self.app, &identity, &claim, &request).await;
+        let page = Box::pin(change::load_diff_page(
+            &self.app, &identity, &claim, &request,
+        ))
+        .await;
         self.answer(&identity, "get_diff", page).await
     }
 

@@ -60,6 +60,7 @@ pub async fn refs(
         )
     })?;
     let (claim, _) = authenticate(&state, address, &headers).await?;
+    let refusal = |failure| refusal(&claim, failure);
     claim.require_service(service).map_err(refusal)?;
     let _permit = acquire_permit(&state).await?;
     let call = call_of(&headers, Vec::new());
@@ -80,7 +81,7 @@ pub async fn fetch(
     let _permit = acquire_permit(&state).await?;
     let call = call_of(&headers, body.to_vec());
     let answer = claim.fetch(&state.app, call).await;
-    respond(answer.map_err(refusal)?).await
+    respond(answer.map_err(|failure| refusal(&claim, failure))?).await
 }
 
 /// Answers a push.
@@ -91,6 +92,7 @@ pub async fn push(
     body: Body,
 ) -> Result<Response, Response> {
     let (claim, (address, credential)) = authenticate(&state, address, &headers).await?;
+    let refusal = |failure| refusal(&claim, failure);
     claim
         .require_service(GitService::ReceivePack)
         .map_err(refusal)?;
@@ -170,12 +172,15 @@ fn unauthorized(error: AuthError) -> Response {
     response
 }
 
-fn refusal(failure: Failure) -> Response {
-    if failure.exit == ExitKind::Refused {
-        // 403 and not 409: git then says that it is not permitted.
-        return plain(StatusCode::FORBIDDEN, &failure.message);
+/// Answers a request that the claim does not allow, or that failed. The caller is recorded with it.
+fn refusal(claim: &GitClaim, failure: Failure) -> Response {
+    if failure.exit != ExitKind::Refused {
+        return Problem::from(failure).into_response();
     }
-    Problem::from(failure).into_response()
+    // 403 and not 409: git then says that it is not permitted.
+    let mut response = plain(StatusCode::FORBIDDEN, &failure.message);
+    response.extensions_mut().insert(claim.identity.clone());
+    response
 }
 
 /// Builds an answer that git shows to its user: it prints plain text and nothing else.
@@ -200,14 +205,12 @@ fn call_of(headers: &HeaderMap, body: Vec<u8>) -> GitCall {
 
 async fn acquire_permit(state: &ServerState) -> Result<tokio::sync::SemaphorePermit<'_>, Response> {
     let permit = tokio::time::timeout(PERMIT_TIMEOUT, state.git_requests.acquire()).await;
-    match permit {
-        Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(_)) | Err(_) => {
-            let why = "too many git requests at once";
-            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, why);
-            Err(busy.retry_after(5).into_response())
-        }
+    if let Ok(Ok(permit)) = permit {
+        return Ok(permit);
     }
+    let why = "too many git requests at once";
+    let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, why);
+    Err(busy.retry_after(5).into_response())
 }
 
 /// Sends the answer of git's backend. Its body may be as large as the repository, so it is streamed

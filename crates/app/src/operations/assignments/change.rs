@@ -136,14 +136,23 @@ fn section_of(diff: &str, changed: &[ChangedFile], path: &str) -> Result<String,
 /// fits.
 fn page_of(text: &str, offset: usize, page_bytes: Option<usize>) -> (&str, Option<usize>) {
     let most = page_bytes.unwrap_or(PAGE_BYTES);
-    let start = text.floor_char_boundary(offset);
+    let start = char_boundary(text, offset);
     let rest = &text[start..];
     if rest.len() <= most {
         return (rest, None);
     }
-    let cut = rest.floor_char_boundary(most);
+    let cut = char_boundary(rest, most);
     let end = rest[..cut].rfind('\n').map_or(cut, |line_end| line_end + 1);
     (&rest[..end], Some(start + end))
+}
+
+/// Returns the nearest position at or before an offset at which a text can be cut.
+fn char_boundary(text: &str, offset: usize) -> usize {
+    let mut position = offset.min(text.len());
+    while !text.is_char_boundary(position) {
+        position -= 1;
+    }
+    position
 }
 
 fn file_list(changed: &[ChangedFile]) -> Vec<String> {
@@ -169,7 +178,8 @@ mod tests {
 
     #[test]
     fn pages_end_with_a_line_and_join_to_the_whole() {
-        let text: String = (0..100).map(|n| format!("line {n} ä\n")).collect();
+        let lines: Vec<String> = (0..100).map(|n| format!("line {n} ä\n")).collect();
+        let text = lines.concat();
         let (mut whole, mut offset) = (String::new(), 0);
         loop {
             let (page, next) = page_of(&text, offset, Some(64));

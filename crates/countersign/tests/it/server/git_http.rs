@@ -179,6 +179,19 @@ fn a_builder_pushes_its_own_branch_and_nothing_else() {
     work.ask("push --quiet origin HEAD");
     let pushed = world.git(&["rev-parse", "countersign/greet"]);
     assert_eq!(pushed, work.ask("rev-parse HEAD"));
+    // Git sends more than a megabyte in chunks, after an empty request.
+    let blob = work.dir.join("blob");
+    let line = format!("head -c 3000000 /dev/urandom > {}", blob.display());
+    world.shell("sh", &line).ends_with(0);
+    work.commit("note.txt", "more\n");
+    work.ask("push --quiet origin HEAD");
+    let pushed = world.git(&["rev-parse", "countersign/greet"]);
+    assert_eq!(pushed, work.ask("rev-parse HEAD"));
+    let log = world.json(&["log", "--limit", "1000"]).to_string();
+    assert!(
+        log.contains("and no other ref, not refs/heads/main"),
+        "{log}"
+    );
     // It moves forward only.
     work.ask("reset --quiet --hard HEAD^");
     work.commit("greet.sh", "echo \"Hello, all\"\n");
