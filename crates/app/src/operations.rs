@@ -20,6 +20,7 @@ pub mod event_feed;
 pub mod export;
 pub mod findings;
 pub mod forecasts;
+pub mod git_access;
 pub mod history;
 pub mod hooks;
 pub mod identity;

@@ -303,6 +303,18 @@ impl Context {
         Some(git.common_dir().to_string_lossy().into_owned())
     }
 
+    /// Returns the repository of new tickets: the named one, else the one of this directory. A
+    /// server on another machine does not have this directory, so there is none without a name.
+    fn repository_for_new(&self, named: Option<&str>) -> Option<String> {
+        let server = self.environment.server.address.as_ref();
+        let shares_paths = server.is_none_or(ServerAddress::is_local);
+        match named {
+            Some(path) if !shares_paths => Some(path.to_owned()),
+            Some(path) => Some(self.directory.join(path).to_string_lossy().into_owned()),
+            None => shares_paths.then(|| self.directory.to_string_lossy().into_owned()),
+        }
+    }
+
     /// Returns the id of the ticket that a person named by its id, its beginning or `@last`. Short
     /// names mean tickets of this repository; a whole id means any ticket.
     async fn resolve_ticket(&self, text: &str) -> Result<String, Failure> {

@@ -28,7 +28,14 @@ const KEPT_IN_SCRATCH: &[&str] = &["brief.md"];
 /// Directories of a checkout within an attempt: of checks, linters and the setup.
 const SITE_DIRS: &[&str] = &["checkout", "home", "tmp", "changes", "set"];
 /// Directories and files of a ticket besides its worktree.
-const TICKET_FILES: &[&str] = &["homes", "caches", "trees", "set-up", "worktree.aside"];
+const TICKET_FILES: &[&str] = &[
+    "homes",
+    "caches",
+    "trees",
+    "set-up",
+    "worktree.aside",
+    "views",
+];
 
 /// Returns the existing files and directories of a ticket that only its runs needed: everything but
 /// transcripts, briefs, records, output of checks and findings documents.

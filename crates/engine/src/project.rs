@@ -254,10 +254,7 @@ impl Project {
     /// Returns the directory with the history below the bases of checkouts; there is one per
     /// repository.
     pub fn mirror_dir(&self) -> PathBuf {
-        self.host
-            .data_dir
-            .join("mirrors")
-            .join(self.repository_key())
+        mirror_dir(&self.host.data_dir, &self.git)
     }
 
     /// Returns the layers with the prepared caches of the project; there is one directory per
@@ -303,7 +300,7 @@ impl Project {
 
     /// Returns a name that is unique for the repository on this machine.
     fn repository_key(&self) -> String {
-        crate::hash::short_sha256(self.git.common_dir().as_os_str().as_encoded_bytes())
+        repository_key(&self.git)
     }
 
     /// Returns the environment of agents and checks: the search path for programs, and UTF-8 for
@@ -325,6 +322,15 @@ impl Project {
     pub fn ticket_files(&self, ticket: &TicketId) -> TicketFiles {
         TicketFiles::new(&self.host.data_dir, ticket)
     }
+}
+
+fn repository_key(git: &Repository) -> String {
+    crate::hash::short_sha256(git.common_dir().as_os_str().as_encoded_bytes())
+}
+
+/// Returns the directory with the history below the bases of a repository.
+pub fn mirror_dir(data_dir: &Path, git: &Repository) -> PathBuf {
+    data_dir.join("mirrors").join(repository_key(git))
 }
 
 fn role_of(task: &Task) -> Role {
@@ -354,6 +360,11 @@ impl TicketFiles {
     /// Returns the directory of all files of the ticket.
     pub fn dir(&self) -> PathBuf {
         self.data.join(&self.of_ticket)
+    }
+
+    /// Returns the directory of the repositories that agents elsewhere clone.
+    pub fn views_dir(&self) -> PathBuf {
+        self.dir().join("views")
     }
 
     /// Returns the path of the builder's worktree.

@@ -51,12 +51,44 @@ pub fn hash_secret(secret: &str) -> String {
 
 /// Returns the HMAC-SHA256 of a message in base64.
 pub fn hmac_base64(key: &[u8], message: &[u8]) -> String {
+    BASE64.encode(hmac(key, message))
+}
+
+fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     use hmac::{Hmac, KeyInit, Mac};
     // HMAC accepts a key of any length, so this does not fail.
     let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else {
-        return String::new();
+        return Vec::new();
     };
-    BASE64.encode(mac.chain_update(message).finalize().into_bytes())
+    mac.chain_update(message).finalize().into_bytes().to_vec()
+}
+
+/// Returns the credential of a token for one purpose. It has the form of a secret and begins with
+/// the token's id. It is derived and not stored, so every server that knows the token's hash can
+/// check it, and it ends with the token.
+pub fn derive_credential(token_id: &str, token_hash: &str, purpose: &str) -> String {
+    let mac = hex(&hmac(token_hash.as_bytes(), purpose.as_bytes()));
+    let digits: String = token_id
+        .chars()
+        .chain(mac.chars())
+        .take(2 * BYTES)
+        .collect();
+    format!("{PREFIX}{digits}")
+}
+
+/// Returns the token's id in a derived credential.
+pub fn credential_token_id(credential: &str) -> Option<&str> {
+    let digits = credential.strip_prefix(PREFIX)?;
+    (digits.len() == 2 * BYTES && digits.is_ascii()).then(|| &digits[..ID_CHARS])
+}
+
+/// Compares two texts in a time that does not depend on where they differ.
+pub fn is_equal(one: &str, other: &str) -> bool {
+    let differences = one
+        .bytes()
+        .zip(other.bytes())
+        .fold(0, |sum, (a, b)| sum | (a ^ b));
+    one.len() == other.len() && differences == 0
 }
 
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
@@ -77,6 +109,23 @@ mod tests {
         let fresh = new_secret().unwrap();
         assert!(fresh.hash == hash_secret(&fresh.secret) && fresh.hash.starts_with(&fresh.id));
         assert!(!format!("{fresh:?}").contains(&fresh.secret));
+    }
+
+    #[test]
+    fn a_derived_credential_names_its_token_and_fits_one_purpose() {
+        let NewSecret { hash, id, .. } = new_secret().unwrap();
+        let one = derive_credential(&id, &hash, "T-1/1/1");
+        assert_eq!(credential_token_id(&one), Some(id.as_str()));
+        assert!(is_equal(&one, &derive_credential(&id, &hash, "T-1/1/1")));
+        for other in [
+            derive_credential(&id, &hash, "T-1/1/2"),
+            derive_credential(&id, &hash_secret("another"), "T-1/1/1"),
+            String::new(),
+            one[..one.len() - 1].to_owned(),
+        ] {
+            assert!(!is_equal(&one, &other), "{other}");
+        }
+        assert_eq!(credential_token_id("cs_short"), None);
     }
 
     #[test]

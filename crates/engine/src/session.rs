@@ -8,7 +8,7 @@ use std::time::Duration;
 use findings::{CriterionAnswer, Review};
 use flow::access::{Access, Action};
 use flow::attempt::{Attempt, HeldClaim};
-use flow::event::{FindingReport, Lease, VerifierAnswer};
+use flow::event::{Failure, FindingReport, Lease, VerifierAnswer};
 use flow::job::OpenJob;
 use flow::ticket::Submission;
 use flow::{Actor, Event, EventKind, Policy, Queue, Role, Task, Ticket, TicketId, Time, Usage};
@@ -431,6 +431,27 @@ pub async fn start(
     Err(refused.into())
 }
 
+/// Gives a claim back that cannot be served, for example because its repository is gone. The reason
+/// is recorded and the attempt counts: after too many of them a person decides.
+pub async fn give_back(
+    coordinator: &LocalCoordinator,
+    session: &AgentSession,
+    claim: &SessionClaim,
+    why: &str,
+) -> Result<Ticket, Error> {
+    session.access.check(Action::Claim)?;
+    let what = EventKind::JobFailed {
+        lease: claim.lease,
+        // A disk may be mounted again, so the next attempt may succeed.
+        failure: Failure::Transient,
+        message: findings::clean(why),
+        usage: Usage::default(),
+    };
+    let report = Report::new(session.actor_for(&claim.task), what);
+    let id = &claim.stored.ticket.id;
+    Coordinator::report(coordinator, id, &claim.policy, report).await
+}
+
 /// Prolongs the lease and returns its end. An agent that we spawned uses the lease of its worker,
 /// which the worker prolongs itself.
 pub async fn renew_lease(
@@ -488,7 +509,7 @@ pub async fn report_review(
         review: Box::new(flow::review_validity::downgrade_contradicted_approval(
             review, policy,
         )),
-        sandbox: "an external session on its own copy, which cannot write to ours".to_owned(),
+        sandbox: "unknown: the agent connected by itself, and its sandbox was not seen".to_owned(),
         usage: Usage::default(),
     };
     report(coordinator, policy, session, claim, what, once).await

@@ -6,10 +6,12 @@
 
 mod project;
 mod quote;
+mod repository;
 mod rework;
 mod texts;
 
 pub use project::{INSTRUCTION_FILES, ProjectRules, ROLE_TEXT_BYTES_MAX, RoleText, RoleTexts};
+pub use repository::{RepositoryWays, with_repository_ways};
 
 use std::fmt::Write as _;
 

@@ -44,7 +44,7 @@ pub struct McpServer {
 }
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
-get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says, and \
+get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says (get_diff shows the change), and \
 report: a builder with submit_for_review, a reviewer with submit_review_result. Every report carries \
 the assignment's attempt. Send a heartbeat while you work: a silent agent loses its assignment to \
 another. If you do not have it, your prompt is your assignment and your answer there is \
@@ -134,6 +134,11 @@ fn compact_tool(mut tool: Tool) -> Tool {
     tool.input_schema = Arc::new(compact_root(&tool.input_schema));
     let output = tool.output_schema.as_deref();
     tool.output_schema = output.map(|schema| Arc::new(compact_root(schema)));
+    if tool.name == "wait_for_work" {
+        // The same answer as that of `get_my_assignment`, which has the whole schema.
+        let object = JsonObject::from_iter([("type".to_owned(), "object".into())]);
+        tool.output_schema = Some(Arc::new(object));
+    }
     tool
 }
 
@@ -154,7 +159,16 @@ fn compact_schema(schema: &JsonObject) -> JsonObject {
     // Models ignore these fields, but every agent pays for them in its context.
     let noise = |name: &str, value: &Value| match name {
         "$schema" | "format" | "title" => value.is_string(),
-        "default" => value.is_null(),
+        // A field that may be left out says so by not being required.
+        "default" => [
+            json!(null),
+            json!(""),
+            json!([]),
+            json!({}),
+            json!(0),
+            json!(0.0),
+        ]
+        .contains(value),
         "minimum" => value == 0,
         _ => false,
     };

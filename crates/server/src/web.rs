@@ -10,6 +10,7 @@ mod auth;
 mod body;
 mod connections;
 mod events;
+mod git;
 mod metrics;
 mod openapi;
 mod problem;
@@ -75,10 +76,14 @@ pub struct ServerState {
     metric_sums: Arc<MetricSums>,
     /// Permits for large request bodies of workers.
     large_bodies: Arc<Semaphore>,
+    /// Permits for requests that run git.
+    git_requests: Arc<Semaphore>,
+    /// Whether clients reach the server over TLS, its own or that of a proxy.
+    encrypted: bool,
 }
 
 impl ServerState {
-    pub fn new(app: App, hosts: Vec<String>) -> Self {
+    pub fn new(app: App, hosts: Vec<String>, encrypted: bool) -> Self {
         let refusals = app.refusals();
         Self {
             app,
@@ -88,6 +93,8 @@ impl ServerState {
             // Counted along the log and shared, so that a scrape does not read every ticket.
             metric_sums: Arc::default(),
             large_bodies: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
+            git_requests: Arc::new(Semaphore::new(git::AT_ONCE)),
+            encrypted,
         }
     }
 }
@@ -258,12 +265,24 @@ fn router(state: ServerState) -> Router {
         // Added after the body layer: worker calls may be larger and read their own body.
         .route(engine::coordinator::wire::PATH, post(worker::call))
         .layer(from_fn_with_state(state.clone(), auth::authenticate));
+    // Git has credentials of its own, one for each claim.
+    let git = Router::new()
+        .route("/git/{ticket}/{serial}/{fence}/info/refs", get(git::refs))
+        .route(
+            "/git/{ticket}/{serial}/{fence}/git-upload-pack",
+            post(git::fetch),
+        )
+        .route(
+            "/git/{ticket}/{serial}/{fence}/git-receive-pack",
+            post(git::push),
+        );
     // These three need no token: probes and generated clients have none.
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(metrics::ready))
         .route("/api/v1/openapi.json", get(openapi::show))
         .merge(behind_the_door)
+        .merge(git)
         .fallback(problem::unknown_path)
         // The limit of axum would answer before ours, without a reason for the client.
         .layer(DefaultBodyLimit::disable())

@@ -2,6 +2,7 @@
 //! already know: an assignment is a job of a ticket that the agent has claimed. The coordinator
 //! gets every report.
 
+pub mod change;
 pub mod claims;
 pub mod context;
 pub mod verdict;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use engine::coordinator::{Once, Report};
 use engine::session::{self, AgentSession, SessionClaim, SubmissionNotes};
-use flow::brief::Recipient;
+use flow::brief::{Recipient, RepositoryWays};
 use flow::dialect::{Dialect, stage_word};
 use flow::event::{FindingReport, ReportedOutcome};
 use flow::{EventKind, Task, Ticket, TicketId};
@@ -19,10 +20,12 @@ use serde_json::{Value, json};
 use store::Noted;
 
 use super::identity::Identity;
-use super::{App, project, tasks};
+use super::{App, git_access, project, tasks};
 use crate::failure::{ExitKind, Failure};
 pub use claims::ClaimRef;
 
+/// Claims that one call gives back because they cannot be served, before it answers without work.
+const UNSERVED_MAX: u32 = 16;
 /// Agents that connect by themselves answer with tools.
 const RECIPIENT: Recipient = Recipient::Connected;
 
@@ -48,7 +51,12 @@ pub struct Assignment {
     /// The lease ends then, unless a heartbeat extends it.
     pub lease_until: String,
     pub base_branch: String,
+    /// A path on the server's machine.
     pub repository: Option<String>,
+    /// For `git clone` from any machine.
+    pub clone_url: Option<String>,
+    /// Bearer credential of the clone; ends with the claim.
+    pub clone_credential: Option<String>,
     /// The exact commit to judge.
     pub commit: Option<String>,
     /// The brief.
@@ -108,19 +116,44 @@ impl Identity {
     }
 }
 
-/// Returns the job that the agent holds, or claims the most urgent one that it may take.
+/// Returns the job that the agent holds, or claims the most urgent one that it may take. A claim
+/// that cannot be served goes back to the queue, and the agent gets the next one.
 pub async fn current_assignment(
     app: &App,
     identity: &Identity,
 ) -> Result<Option<Assignment>, Failure> {
-    match session::claim_next(&app.coordinator, &identity.agent_session()).await? {
-        Some(claim) => {
-            let described = build_assignment(app, &claim).await?;
-            claims::record_claim(app, identity, &claim.attempt()).await?;
-            Ok(Some(described))
+    for _ in 0..UNSERVED_MAX {
+        let claimed = session::claim_next(&app.coordinator, &identity.agent_session()).await?;
+        let Some(claim) = claimed else {
+            return Ok(None);
+        };
+        match build_assignment(app, identity, &claim).await {
+            Ok(described) => {
+                claims::record_claim(app, identity, &claim.attempt()).await?;
+                return Ok(Some(described));
+            }
+            Err(failure) => give_back(app, identity, &claim, failure).await?,
         }
-        None => Ok(None),
     }
+    // The next call looks further.
+    Ok(None)
+}
+
+/// Gives a claim back that cannot be served. An outage of the store is the server's own trouble and
+/// not the ticket's, so it is returned to the caller.
+async fn give_back(
+    app: &App,
+    identity: &Identity,
+    claim: &SessionClaim,
+    failure: Failure,
+) -> Result<(), Failure> {
+    if failure.exit == ExitKind::Store {
+        return Err(failure);
+    }
+    let session = identity.agent_session();
+    session::give_back(&app.coordinator, &session, claim, &failure.message).await?;
+    claims::record_reported(app, identity, &claim.attempt()).await;
+    Ok(())
 }
 
 /// Waits until there may be a job, a task or a message for this agent, or until the server stops.
@@ -143,12 +176,21 @@ pub async fn accept(
     claim_ref: &ClaimRef,
 ) -> Result<Assignment, Failure> {
     let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
-    session::start(&app.coordinator, &identity.agent_session(), &claim).await?;
-    build_assignment(
-        app,
-        &claims::require_reported_claim(app, identity, claim_ref).await?,
-    )
-    .await
+    // Described first, so that a job that cannot be served is not started.
+    let mut assignment = match build_assignment(app, identity, &claim).await {
+        Ok(assignment) => assignment,
+        Err(failure) => {
+            let (ticket, why) = (&claim.stored.ticket.id, failure.message.clone());
+            give_back(app, identity, &claim, failure).await?;
+            return Err(
+                Failure::new(ExitKind::Refused, format!("{ticket} was given back: {why}"))
+                    .hint("call get_my_assignment: you get other work"),
+            );
+        }
+    };
+    let ticket = session::start(&app.coordinator, &identity.agent_session(), &claim).await?;
+    stage_word(ticket.stage, Dialect::Sergeant).clone_into(&mut assignment.status);
+    Ok(assignment)
 }
 
 /// Extends the lease; returns its new end and the attempt that it belongs to.
@@ -281,10 +323,14 @@ pub async fn request_help(
     Ok(ticket)
 }
 
-async fn build_assignment(app: &App, claim: &SessionClaim) -> Result<Assignment, Failure> {
+async fn build_assignment(
+    app: &App,
+    identity: &Identity,
+    claim: &SessionClaim,
+) -> Result<Assignment, Failure> {
     let stored = &claim.stored;
     let ticket = &stored.ticket;
-    let (_, rules) = project::open_ticket_repository(app, ticket).await?;
+    let (git, rules) = project::open_ticket_repository(app, ticket).await?;
     let (policy, project_rules) = (&rules.policy, &rules.rules);
     let (brief, commit) = match &claim.task {
         Task::Review {
@@ -305,13 +351,26 @@ async fn build_assignment(app: &App, claim: &SessionClaim) -> Result<Assignment,
         ),
     };
     let builds = matches!(claim.task, Task::Build { .. });
+    let clone_url = git_access::clone_url(identity, claim);
+    let branch = branch_of(ticket);
+    let ways = RepositoryWays {
+        path: &git.common_dir().to_string_lossy(),
+        branch: &branch,
+        base_branch: &rules.base_branch,
+        commit: commit.map(String::as_str),
+        clone_url: clone_url.as_deref(),
+    };
+    let brief = flow::brief::with_repository_ways(&brief, &ways);
+    let credential = clone_url
+        .as_ref()
+        .and_then(|_| identity.claim_credential(&claim.attempt()));
     Ok(Assignment {
         id: stored.number,
         status: stage_word(ticket.stage, Dialect::Sergeant).to_owned(),
         review_attempt: ticket.round,
         max_cycles: policy.rounds_allowed(ticket.counts.granted),
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
-        branch_name: branch_of(ticket),
+        branch_name: branch,
         ticket: ticket.id.to_string(),
         kind: claim.task.word().to_owned(),
         title: ticket.spec.title.clone(),
@@ -319,12 +378,14 @@ async fn build_assignment(app: &App, claim: &SessionClaim) -> Result<Assignment,
         lease_until: claim.until.to_iso(),
         base_branch: rules.base_branch,
         repository: ticket.spec.context.repository.clone(),
+        clone_url,
+        clone_credential: credential,
         commit: commit.cloned(),
         brief,
     })
 }
 
-fn branch_of(ticket: &Ticket) -> String {
+pub(super) fn branch_of(ticket: &Ticket) -> String {
     engine::jobs::branch_name(ticket)
 }
 

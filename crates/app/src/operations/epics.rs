@@ -85,17 +85,14 @@ pub async fn add_epic(
 
 /// Stores several imported epics at once, and those of their tickets that do not exist yet. The
 /// tickets may depend on each other across the epics. They belong to the repository of the
-/// directory, if it is in one.
+/// directory.
 pub async fn add_imported(
     app: &App,
     files: &[EpicFile],
-    directory: Option<&Path>,
+    directory: &Path,
 ) -> Result<EpicAdditions, Failure> {
     let (mut new, existing) = missing_tickets(app, files).await?;
-    let policy = match directory {
-        Some(directory) => project::assign_current_repository(app, directory, &mut new).await?,
-        None => Policy::default(),
-    };
+    let policy = project::assign_current_repository(app, directory, &mut new).await?;
     let added = add(app, new, &policy).await?;
     save_epic_files(app, files).await?;
     Ok(EpicAdditions { added, existing })

@@ -4,9 +4,12 @@
 //! Independence of builder and reviewer is decided by principal. So this is the place where two
 //! names that look alike are kept apart.
 
+use std::fmt;
+
 use engine::log::LogErr;
-use engine::secret::NewSecret;
+use engine::secret::{NewSecret, derive_credential};
 use flow::access::Access;
+use flow::attempt::Attempt;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -56,6 +59,32 @@ pub struct Identity {
     pub ticket: Option<TicketId>,
     /// Whether the agent connected by itself or Countersign started it.
     pub access: Access,
+    /// Address by which the caller reached this server, such as `http://127.0.0.1:7420`.
+    pub server_url: Option<String>,
+    key: CredentialKey,
+}
+
+/// Hash of the caller's token, from which credentials are derived. It is not printed.
+#[derive(Clone)]
+struct CredentialKey(String);
+
+impl fmt::Debug for CredentialKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("CredentialKey")
+    }
+}
+
+impl Identity {
+    /// Derives the credential with which this agent gets the repository of one claim over git.
+    /// Agents that Countersign started have none: their worker brings the commits.
+    pub fn claim_credential(&self, attempt: &Attempt) -> Option<String> {
+        let derived = || derive_credential(&self.token, &self.key.0, &purpose_of(attempt));
+        matches!(self.access, Access::SelfRegistered).then(derived)
+    }
+}
+
+fn purpose_of(attempt: &Attempt) -> String {
+    format!("git:{attempt}")
 }
 
 /// Reason why a token is not accepted.
@@ -71,6 +100,8 @@ pub enum AuthError {
     Revoked,
     #[error("the run that this token was made for is over")]
     RunEnded,
+    #[error("the claim that this credential was made for is over, or it is not this one")]
+    ClaimEnded,
 }
 
 /// Creates a token. Names are cleaned, and a name that looks like another principal's is refused.
@@ -228,6 +259,24 @@ pub async fn authenticate(app: &App, secret: &str) -> Result<Result<Identity, Au
     }
 }
 
+/// Returns the identity of the token that a credential for git was derived from, if the token is
+/// valid. The caller compares the credential with the one of the claim.
+pub async fn find_by_credential(
+    app: &App,
+    credential: &str,
+) -> Result<Result<Identity, AuthError>, Failure> {
+    let Some(id) = engine::secret::credential_token_id(credential) else {
+        return Ok(Err(AuthError::Unknown));
+    };
+    let now = (app.coordinator.clock)();
+    let mut tokens = list(app).await?;
+    tokens.retain(|token| token.id == id);
+    Ok(tokens
+        .pop()
+        .ok_or(AuthError::Unknown)
+        .and_then(|token| identity_of(token, now)))
+}
+
 /// Accepts an agent that Countersign started only while its run is active.
 async fn check_run_active(
     app: &App,
@@ -270,6 +319,8 @@ fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
         session: None,
         ticket: token.ticket,
         access: token.lease.map_or(Access::SelfRegistered, Access::Spawned),
+        server_url: None,
+        key: CredentialKey(token.hash),
     })
 }
 

@@ -232,17 +232,15 @@ pub async fn remote_address(
     Ok(remote.map_err(invalid)?.map(|remote| remote.address()))
 }
 
-/// Assigns new tickets to the repository of the directory. Outside a repository they get none.
+/// Assigns new tickets to the repository of the directory. Outside a repository they are refused,
+/// because nobody could work on them.
 pub async fn assign_current_repository(
     app: &App,
     directory: &Path,
     requests: &mut [TicketRequest],
 ) -> Result<Policy, Failure> {
     let mut policy = Policy::default();
-    // A ticket may be added from anywhere; it gets its repository later.
-    if open_repository(&app.environment, directory).await.is_err() {
-        return Ok(policy);
-    }
+    open_repository(&app.environment, directory).await?;
     // The settings of a base branch are read once, however many tickets an import adds.
     let mut by_base: BTreeMap<Option<String>, (TicketContext, Policy)> = BTreeMap::new();
     for request in requests {

@@ -52,9 +52,11 @@ const REQUEST: &str = "request";
 #[serde(default, deny_unknown_fields)]
 pub struct TaskRequest {
     /// The queue for the task: the name of its agent.
+    #[schemars(required)]
     pub agent_id: String,
     /// implementation, review, fix, …
     pub task_type: String,
+    #[schemars(required)]
     pub title: String,
     pub description: String,
     pub priority: Option<i32>,

@@ -23,6 +23,20 @@ pub struct ServerAddress {
     pub trust: ServerTrust,
 }
 
+impl ServerAddress {
+    /// Tells whether the address is one of this machine, so that paths mean the same on both sides.
+    pub fn is_local(&self) -> bool {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or_default();
+        let name = match authority.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        let address = name.parse::<std::net::IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
 /// Rule that verifies the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTrust {

@@ -34,7 +34,7 @@ pub async fn new_ticket(
             Failure::usage("--no-edit needs a title")
                 .hint("countersign ticket new \"Greet the user by name\" --no-edit")
         })?;
-        return ticket::add_requests(vec![ticket_file::from_sentence(title)?], context).await;
+        return ticket::add_requests(vec![ticket_file::from_sentence(title)?], None, context).await;
     }
     let data = &context.environment.data_dir;
     // Two commands at the same time must not share a file.
@@ -48,7 +48,7 @@ pub async fn new_ticket(
         context.out.print_json(&json!({"tickets": []}));
         return Ok(ExitKind::Done);
     };
-    let exit = ticket::add_requests(vec![request], context).await;
+    let exit = ticket::add_requests(vec![request], None, context).await;
     if exit.is_ok() {
         // The ticket is in the store now.
         removed(&path, std::fs::remove_file(&path));

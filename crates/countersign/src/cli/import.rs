@@ -35,6 +35,9 @@ pub struct Args {
     /// everything in them stays.
     #[arg(long, conflicts_with = "dry_run")]
     write: bool,
+    /// Repository of the tickets; a path on the server, if there is one. Default: this directory's.
+    #[arg(long, value_name = "PATH")]
+    repository: Option<String>,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
@@ -57,9 +60,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let (environment, directory) = (&context.environment, &context.directory);
         Some(import_config::propose(environment, directory, &framework).await?)
     };
-    // A server has its own repositories.
-    let is_local = context.environment.server.address.is_none();
-    let repository = is_local.then(|| context.directory.to_string_lossy().into_owned());
+    let repository = context.repository_for_new(args.repository.as_deref());
     let mut outcome = TicketOutcome::default();
     for (name, text, read) in tickets {
         if args.dry_run {

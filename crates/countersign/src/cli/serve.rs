@@ -111,7 +111,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         async move { service::run_system_jobs(&app, stop).await }
     });
     let log = tokio::spawn(log_events(app.clone(), stop.clone()));
-    let state = ServerState::new(app.clone(), args.host_names());
+    let encrypted = tls.is_some() || args.behind_tls;
+    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
     let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
     let url = service::local_url(address, tls.is_some());
     context.out.line(format!(
@@ -404,6 +405,6 @@ async fn serve_stdio_locally(secret: &str, context: &Context) -> Result<ExitKind
         .map_err(|error| Failure::new(ExitKind::Refused, error))?;
     // The label lets `flow` tell this process from another with the same token.
     identity.session = session::new_session_id();
-    mcp::serve_stdio(app, identity).await?;
+    Box::pin(mcp::serve_stdio(app, identity)).await?;
     Ok(ExitKind::Done)
 }

@@ -50,6 +50,10 @@ pub enum Verb {
         /// Markdown or YAML file, or a sentence.
         #[arg(required = true, value_name = "FILE|SENTENCE")]
         tickets: Vec<String>,
+        /// Repository of the tickets; a path on the server, if there is one. Default: this
+        /// directory's.
+        #[arg(long, value_name = "PATH")]
+        repository: Option<String>,
     },
     /// List this repository's tickets, newest first.
     List {
@@ -173,7 +177,10 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             file,
             no_edit,
         } => editor::new_ticket(title.as_deref(), file, no_edit, context).await,
-        Verb::Add { tickets } => add(&tickets, context).await,
+        Verb::Add {
+            tickets,
+            repository,
+        } => add(&tickets, repository.as_deref(), context).await,
         Verb::List {
             stage,
             after,
@@ -296,23 +303,26 @@ pub fn parse_ticket_source(directory: &Path, source: &str) -> Result<TicketReque
     ticket_file::from_sentence(source)
 }
 
-async fn add(sources: &[String], context: &Context) -> Result<ExitKind, Failure> {
+async fn add(
+    sources: &[String],
+    repository: Option<&str>,
+    context: &Context,
+) -> Result<ExitKind, Failure> {
     let requests: Vec<TicketRequest> = sources
         .iter()
         .map(|source| parse_ticket_source(&context.directory, source))
         .collect::<Result<_, _>>()?;
-    add_requests(requests, context).await
+    add_requests(requests, repository, context).await
 }
 
 pub async fn add_requests(
     requests: Vec<TicketRequest>,
+    repository: Option<&str>,
     context: &Context,
 ) -> Result<ExitKind, Failure> {
-    // A server has its own repositories.
-    let is_local = context.environment.server.address.is_none();
     let question = AddTickets {
         tickets: requests,
-        repository: is_local.then(|| context.directory.to_string_lossy().into_owned()),
+        repository: context.repository_for_new(repository),
     };
     let added = context.ask(question).await?.tickets;
     for ticket in &added {

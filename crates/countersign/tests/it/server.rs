@@ -5,6 +5,7 @@ mod agents;
 mod attempts;
 mod bridge;
 mod door;
+mod git_http;
 mod logs;
 mod notify;
 mod operate;
@@ -15,6 +16,7 @@ mod rest;
 mod runs;
 mod spool;
 pub mod tls;
+mod unservable;
 
 use std::fs;
 use std::path::PathBuf;

@@ -72,11 +72,29 @@ impl Repository {
 }
 
 impl GitProgram {
-    /// Creates an empty bare repository at `dir`, unless there is one.
+    /// Creates an empty bare repository at `dir`, unless there is one. Replicas of a worker that
+    /// start together ask for the same one: the first creates it, and the others wait for it.
     pub async fn ensure_empty_repository(&self, branch: &str, dir: &Path) -> Result<(), Error> {
+        // The usual case, without a lock.
         if dir.join("HEAD").exists() {
             return Ok(());
         }
+        let parent = dir.parent().unwrap_or(Path::new("/"));
+        crate::private_files::make_dir(parent).map_err(Error::file(parent))?;
+        let _lock = RepositoryLock::take(&dir.with_extension("lock")).await?;
+        if dir.join("HEAD").exists() {
+            return Ok(());
+        }
+        // Renamed when it is whole: git writes `HEAD` before it is done, and may be killed.
+        let part = dir.with_extension("part");
+        super::remove_tree(&part).map_err(Error::file(&part))?;
+        self.create_bare(branch, &part).await?;
+        super::remove_tree(dir).map_err(Error::file(dir))?;
+        fs::rename(&part, dir).map_err(Error::file(dir))
+    }
+
+    /// Creates an empty bare repository. The caller holds the lock of `dir`.
+    pub(super) async fn create_bare(&self, branch: &str, dir: &Path) -> Result<(), Error> {
         crate::private_files::make_dir(dir).map_err(Error::file(dir))?;
         let init = [
             "init",

@@ -127,7 +127,7 @@ impl GitProgram {
         let marker = dir.join("followed");
         if !marker.exists() {
             super::remove_tree(dir).map_err(Error::file(dir))?;
-            self.ensure_empty_repository(branch, dir).await?;
+            self.create_bare(branch, dir).await?;
         }
         // Our version of the branch is an earlier state of the remote, so force is safe.
         let spec = format!("+refs/heads/{branch}:refs/heads/{branch}");

@@ -1,5 +1,7 @@
-//! Resources that an agent may read: its ticket, the findings of a round, ticket counts. Reviewers
+//! Resources that an agent may read: its ticket, its change, the findings of a round, ticket counts. Reviewers
 //! and verifiers do not see earlier rounds.
+
+use std::fmt::Write as _;
 
 use flow::{Role, Ticket};
 use rmcp::ErrorData;
@@ -7,6 +9,8 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 use serde_json::{Value, json};
 
 use super::error_text;
+use app::operations::assignments::ClaimRef;
+use app::operations::assignments::change::{self, DiffRequest};
 use app::operations::identity::Identity;
 use app::operations::{App, assignments, parse_ticket_id, tickets};
 
@@ -32,6 +36,11 @@ pub fn templates() -> Vec<ResourceTemplate> {
             "findings",
             "The findings document of the last round.",
         ),
+        template(
+            "countersign://tickets/{ticket}/diff",
+            "diff",
+            "The change of your assignment; get_diff has pages.",
+        ),
     ]
 }
 
@@ -43,6 +52,9 @@ pub async fn list(app: &App, identity: &Identity) -> Result<Vec<Resource>, Error
     let claimed = assignments::held_ticket(app, identity)
         .await
         .map_err(resource_error)?;
+    if let Some(id) = &claimed {
+        resources.push(Resource::new(format!("{TICKET}{id}/diff"), "diff"));
+    }
     if let Some(id) = claimed.filter(|id| identity.ticket.as_ref() != Some(id)) {
         resources.push(Resource::new(format!("{TICKET}{id}"), id.to_string()));
     }
@@ -85,6 +97,25 @@ pub async fn read(
             "application/json",
             &ticket_json(&ticket, blind).to_string(),
         )),
+        (Some("diff"), None) => {
+            let claimed = assignments::held_ticket(app, identity).await;
+            // Only the change of the caller's own claim: a builder reads no other ticket's.
+            if claimed.map_err(resource_error)? != Some(id) {
+                return Err(unknown());
+            }
+            let request = DiffRequest {
+                page_bytes: Some(change::RESOURCE_BYTES),
+                ..DiffRequest::default()
+            };
+            let claim = ClaimRef::default();
+            let page = Box::pin(change::load_diff_page(app, identity, &claim, &request)).await;
+            let page = page.map_err(resource_error)?;
+            let mut diff = page.diff;
+            if let Some(next) = page.next {
+                let _ = writeln!(diff, "[cut; call get_diff with offset {next}]");
+            }
+            Ok(text(uri, "text/x-diff", &diff))
+        }
         (Some("findings"), None) if !blind => {
             let document = flow::export::findings_document(&ticket, None).map_err(|_| unknown())?;
             Ok(text(uri, "text/markdown", &document))

@@ -42,6 +42,18 @@ pub struct AssignmentParams {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub struct DiffParams {
+    /// Only this file.
+    #[serde(default)]
+    pub file: Option<String>,
+    #[serde(default)]
+    pub offset: Option<usize>,
+    #[serde(default)]
+    pub attempt: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HeartbeatParams {
     #[serde(default)]
     pub attempt: Option<String>,
@@ -100,8 +112,8 @@ pub struct ReviewResultParams {
     /// Required unless approved. An approval carries no prose: use findings.
     #[serde(default)]
     pub feedback: String,
-    /// title, problem, severity, confidence, file, line, fix, …
     #[serde(default)]
+    #[schemars(with = "Option<Vec<FindingParam>>")]
     pub findings: Option<Vec<Map<String, Value>>>,
     /// {dimension: {score, weight}}
     #[serde(default)]
@@ -119,6 +131,41 @@ pub struct ReviewResultParams {
     /// For a verification: your answer for each finding.
     #[serde(default)]
     pub answers: Vec<FindingAnswer>,
+}
+
+/// Schema of a finding. The reader takes more forms than this one; it is what agents are shown.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct FindingParam {
+    severity: FindingSeverity,
+    title: String,
+    /// What goes wrong, and what shows it.
+    #[schemars(default)]
+    problem: String,
+    #[schemars(default)]
+    file: String,
+    #[schemars(default)]
+    line: u32,
+    #[schemars(default)]
+    fix: String,
+    /// 0 to 1.
+    #[schemars(default)]
+    confidence: f64,
+    #[schemars(default)]
+    category: String,
+    #[schemars(default)]
+    impact: String,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum FindingSeverity {
+    Critical,
+    High,
+    Medium,
+    Low,
+    Suggestion,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 use super::reporting::once;
 use super::tool_types::{
-    AcceptedReply, AssignmentParams, DisputeParams, HeartbeatParams, HelpParams, LeaseReply,
-    MessageReply, NoParams, ReviewResultParams, SendMessageParams, SubmitParams, SubmitReply,
-    SummaryParams, WaitParams, WorkReply,
+    AcceptedReply, AssignmentParams, DiffParams, DisputeParams, HeartbeatParams, HelpParams,
+    LeaseReply, MessageReply, NoParams, ReviewResultParams, SendMessageParams, SubmitParams,
+    SubmitReply, SummaryParams, WaitParams, WorkReply,
 };
 use super::{McpServer, error_text};
 use app::failure::Failure;
 use app::operations::assignments::verdict::{self, ReviewOutcome, VerdictInput};
-use app::operations::assignments::{self, BuilderSubmission, ClaimRef, claims, context};
+use app::operations::assignments::{self, BuilderSubmission, ClaimRef, change, claims, context};
 use app::operations::identity::Identity;
 use app::operations::messages::{self, MessageKind};
 use app::operations::tasks;
@@ -56,7 +56,8 @@ fn action_of(tool: &str) -> Action {
     match tool {
         "heartbeat" | "checkpoint" | "request_help" | "send_message" | "dispute_finding"
         | "get_review_context" => Action::Communicate,
-        "get_my_assignment" | "wait_for_work" | "accept_assignment" => Action::Claim,
+        // An agent that Countersign started has the diff as a file.
+        "get_my_assignment" | "wait_for_work" | "accept_assignment" | "get_diff" => Action::Claim,
         "queue_task_for_agent" => Action::CreateWork,
         _ => Action::Report,
     }
@@ -69,6 +70,7 @@ pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
             "get_my_assignment",
             "wait_for_work",
             "accept_assignment",
+            "get_diff",
             "submit_for_review",
             "dispute_finding",
             "complete",
@@ -83,6 +85,7 @@ pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
             "wait_for_work",
             "accept_assignment",
             "get_review_context",
+            "get_diff",
             "submit_review_result",
             "complete",
             "heartbeat",
@@ -96,6 +99,7 @@ pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
             "wait_for_work",
             "accept_assignment",
             "get_review_context",
+            "get_diff",
             "submit_review_result",
             "heartbeat",
             "request_help",
@@ -236,7 +240,34 @@ impl McpServer {
     }
 
     #[tool(
-        description = "Your verdict on the exact commit: approved with feedback, or a whole report. Pass or fail is recomputed from it.",
+        description = "Returns the change as a diff, in pages: call again with offset = next.",
+        annotations(
+            read_only_hint = true,
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = false
+        )
+    )]
+    async fn get_diff(
+        &self,
+        Extension(identity): CallerIdentity,
+        Parameters(params): Parameters<DiffParams>,
+    ) -> Result<Json<change::DiffPage>, String> {
+        let claim = ClaimRef::attempt(params.attempt);
+        let request = change::DiffRequest {
+            file: params.file,
+            offset: params.offset.unwrap_or_default(),
+            page_bytes: None,
+        };
+        let page = Box::pin(change::load_diff_page(
+            &self.app, &identity, &claim, &request,
+        ))
+        .await;
+        self.answer(&identity, "get_diff", page).await
+    }
+
+    #[tool(
+        description = "Your verdict on the exact commit. Needs approved (if false, with feedback or findings), or answers for a verification. Pass or fail is recomputed.",
         annotations(
             destructive_hint = false,
             idempotent_hint = true,
@@ -431,7 +462,7 @@ impl McpServer {
     }
 
     #[tool(
-        description = "Queue a task for another agent. A reviewer's task of type fix sends the reviewed change back.",
+        description = "Queue a task for another agent: agent_id and title are required. A reviewer's task of type fix sends the reviewed change back.",
         annotations(
             destructive_hint = false,
             idempotent_hint = false,

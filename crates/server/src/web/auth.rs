@@ -50,12 +50,7 @@ fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {
         let why = "the request has more than one Host header";
         return Some(Problem::new(StatusCode::BAD_REQUEST, why));
     }
-    // HTTP/2 and proxies put the host into the address, HTTP/1.1 into a header.
-    let host = request
-        .uri()
-        .authority()
-        .map(axum::http::uri::Authority::as_str)
-        .or_else(|| text(headers, header::HOST));
+    let host = request_host(request);
     let is_own = |host: &&str| host_name(host).is_some_and(|name| is_own_host(state, name));
     // With an absolute address, the header is a second name: a proxy may have gone by that one.
     let in_header = headers.get(header::HOST);
@@ -83,6 +78,15 @@ fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {
         StatusCode::FORBIDDEN,
         "pages of another origin may not call this server",
     ))
+}
+
+/// Returns the host and port that the client names. HTTP/2 and proxies put them into the address,
+/// HTTP/1.1 into a header.
+fn request_host(request: &Request) -> Option<&str> {
+    let authority = request.uri().authority();
+    authority
+        .map(axum::http::uri::Authority::as_str)
+        .or_else(|| text(request.headers(), header::HOST))
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
@@ -123,7 +127,11 @@ pub async fn authenticate(
 ) -> Response {
     // One store lookup per call, by the hash of the token.
     match identify(&state, request.headers()).await {
-        Ok(Ok(identity)) => {
+        Ok(Ok(mut identity)) => {
+            identity.server_url = request_host(&request).map(|host| {
+                let scheme = if state.encrypted { "https" } else { "http" };
+                format!("{scheme}://{host}")
+            });
             let name = identity.actor.agent.clone();
             trace::authenticated(&name);
             // The limit counts by agent and not by address: many agents share one machine.
@@ -165,9 +173,11 @@ fn auth_problem(error: AuthError) -> Response {
     match error {
         // Browsers and probes send no token; that is not an attempt worth recording.
         AuthError::NoToken => problem,
-        AuthError::Unknown | AuthError::Expired | AuthError::Revoked | AuthError::RunEnded => {
-            problem.refusal()
-        }
+        AuthError::Unknown
+        | AuthError::Expired
+        | AuthError::Revoked
+        | AuthError::RunEnded
+        | AuthError::ClaimEnded => problem.refusal(),
     }
     .into()
 }

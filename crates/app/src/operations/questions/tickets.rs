@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use flow::forecast::Forecast;
-use flow::{Policy, Stage, TicketId};
+use flow::{Stage, TicketId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -179,8 +179,7 @@ impl Question for ShowDiff {
     }
 }
 
-/// Adds one ticket, for a repository on the server if one is given. The fields are those of a
-/// ticket file.
+/// Adds one ticket of a repository on the server. The fields are those of a ticket file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AddTicket {
     #[serde(default)]
@@ -196,7 +195,7 @@ impl JsonSchema for AddTicket {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = ticket_fields::schema(generator);
-        schema.insert("required".to_owned(), json!(["title"]));
+        schema.insert("required".to_owned(), json!(["title", "repository"]));
         if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             let title =
                 json!({"type": "string", "description": "The wanted change in one sentence."});
@@ -218,10 +217,8 @@ impl Question for AddTicket {
     async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
         let repository = self.repository.clone();
         let mut request = self.into_request()?;
-        let policy = match &repository {
-            Some(path) => project::assign_repository(app, path, &mut request.spec).await?,
-            None => Policy::default(),
-        };
+        let path = require_repository(repository.as_deref())?;
+        let policy = project::assign_repository(app, path, &mut request.spec).await?;
         let id = request
             .id
             .clone()
@@ -231,6 +228,14 @@ impl Question for AddTicket {
             &app.ticket(id.as_str()).await?.ticket,
         ))
     }
+}
+
+/// Returns the repository of new tickets. Without one nobody could work on them.
+fn require_repository(path: Option<&str>) -> Result<&str, Failure> {
+    path.ok_or_else(|| {
+        Failure::usage("no repository is named, so nobody could work on the ticket")
+            .hint("send `repository`, a path on the server; on the command line: --repository PATH")
+    })
 }
 
 impl AddTicket {
@@ -251,7 +256,7 @@ pub struct AddTickets {
     /// Each ticket has an optional id and its specification.
     #[schemars(with = "Vec<Value>")]
     pub tickets: Vec<TicketRequest>,
-    /// A path on the server. Without it the tickets belong to no repository.
+    /// A path on the server: the repository of the tickets.
     #[serde(default)]
     pub repository: Option<String>,
 }
@@ -270,12 +275,8 @@ impl Question for AddTickets {
 
     async fn answer(self, app: &App) -> Result<AddedTickets, Failure> {
         let mut requests = self.tickets;
-        let policy = match &self.repository {
-            Some(path) => {
-                project::assign_current_repository(app, Path::new(path), &mut requests).await?
-            }
-            None => Policy::default(),
-        };
+        let path = Path::new(require_repository(self.repository.as_deref())?);
+        let policy = project::assign_current_repository(app, path, &mut requests).await?;
         let tickets = tickets::add(app, requests, &policy).await?;
         Ok(AddedTickets { tickets })
     }
@@ -288,7 +289,7 @@ pub struct ImportFile {
     /// The file's name; its extension tells the format.
     pub name: String,
     pub text: String,
-    /// A path on the server. Without it the tickets belong to no repository.
+    /// A path on the server: the repository of the tickets.
     #[serde(default)]
     pub repository: Option<String>,
 }
@@ -312,7 +313,7 @@ impl Question for ImportFile {
 
     async fn answer(self, app: &App) -> Result<ImportedFile, Failure> {
         let file = import::read_tickets(&self.name, self.text.as_bytes())?;
-        let directory = self.repository.as_deref().map(Path::new);
+        let directory = Path::new(require_repository(self.repository.as_deref())?);
         let additions = epics::add_imported(app, &file.epics, directory).await?;
         Ok(ImportedFile {
             tickets: additions.added,

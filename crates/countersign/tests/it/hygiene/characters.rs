@@ -109,7 +109,8 @@ fn no_hidden_character_comes_out_whichever_way_it_went_in() {
     ids.push(added["tickets"][0]["id"].as_str().unwrap().to_owned());
     for n in 0..3 {
         let body = json!({"id": format!("rest-{n}"), "title": next(), "description": next(),
-            "acceptance_criteria": [next(), next()], "epic": next(), "kind": next()});
+            "acceptance_criteria": [next(), next()], "epic": next(), "kind": next(),
+            "repository": world.repository.to_str().unwrap()});
         let made = server.rest("POST", "/api/v1/tickets", &body);
         assert_eq!(made.status, 201, "{}", made.body);
         is_plain("REST", &made.body);

@@ -192,7 +192,7 @@ fn each_role_has_its_tools_and_no_others() {
         let tools = listed["result"]["tools"].as_array().unwrap();
         assert!(tools.len() <= 15, "{role} has {}", tools.len());
         let bytes = listed["result"]["tools"].to_string().len();
-        assert!(bytes <= 12 * 1024, "{role}'s tools have {bytes} bytes");
+        assert!(bytes <= 12_000, "{role}'s tools have {bytes} bytes");
         for tool in tools {
             let hints = &tool["annotations"];
             for hint in ["destructiveHint", "idempotentHint", "openWorldHint"] {

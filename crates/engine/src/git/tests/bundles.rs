@@ -79,3 +79,20 @@ async fn a_mirror_that_was_cut_short_is_made_again() {
         }
     }
 }
+
+#[tokio::test]
+async fn replicas_that_start_together_create_one_copy() {
+    let dir = TempDir::new().unwrap();
+    let copy = dir.path().join("repositories/one");
+    let (tool, copy) = (tool(), &copy);
+    let create = || tool.ensure_empty_repository("main", copy);
+    // A killed process has left half of it.
+    fs::create_dir_all(copy.with_extension("part").join("refs")).unwrap();
+    let (a, b, c, d) = tokio::join!(create(), create(), create(), create());
+    for created in [a, b, c, d] {
+        created.unwrap();
+    }
+    let head = fs::read_to_string(copy.join("HEAD")).unwrap();
+    assert_eq!(head, "ref: refs/heads/main\n");
+    assert!(!copy.with_extension("part").exists());
+}
