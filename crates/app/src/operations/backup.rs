@@ -24,7 +24,7 @@ pub struct RestoreReport {
     pub bytes: u64,
     pub events: u64,
     pub schema: i64,
-    /// Where the previous database is kept, if there was one.
+    /// Path under which the previous database is kept, if there was one.
     pub replaced: Option<PathBuf>,
 }
 

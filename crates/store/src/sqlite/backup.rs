@@ -30,7 +30,7 @@ pub struct DatabaseCopy {
     pub schema: i64,
     /// Number of events in its log.
     pub events: u64,
-    /// Where a replaced database is kept.
+    /// Path under which a replaced database is kept.
     pub replaced: Option<PathBuf>,
 }
 

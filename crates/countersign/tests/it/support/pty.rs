@@ -59,13 +59,18 @@ impl World {
             .unwrap();
         let end = || own.try_clone().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_countersign"))
-            .args(self.words(words))
+            .args(Self::words(words))
             .current_dir(&self.repository)
             .env_clear()
             .env("PATH", self.path())
             .env("HOME", self.root().join("home"))
             .env("USER", "ada")
             .env("COUNTERSIGN_DATA_DIR", &self.data)
+            .envs(
+                self.database
+                    .iter()
+                    .map(|url| ("COUNTERSIGN_DATABASE", url)),
+            )
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("TERM", "xterm-256color")
             .env("LANG", "C.UTF-8")
