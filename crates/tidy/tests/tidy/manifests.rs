@@ -7,8 +7,9 @@ use toml::{Table, Value};
 use super::rules::Breach;
 use super::tree::Tree;
 
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "findings",
+    "forge",
     "flow",
     "store",
     "engine",
@@ -22,7 +23,7 @@ fn may_stand_on(krate: &str) -> Option<&'static [&'static str]> {
     match krate {
         // `tidy` has tests only, and must build without any of the others.
         "findings" | "tidy" => Some(&[]),
-        "flow" => Some(&["findings"]),
+        "flow" | "forge" => Some(&["findings"]),
         "store" => Some(&["findings", "flow"]),
         "engine" => Some(&["findings", "flow", "store"]),
         "app" => Some(&["findings", "flow", "store", "engine"]),

@@ -1,0 +1,493 @@
+//! GitHub: github.com, Enterprise Server and ghe.com.
+
+mod read;
+mod threads;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::body::{BODY_CHARS_MAX, STATUS_CHARS_MAX, cut_body};
+use crate::marker::{has_marker, marked};
+use crate::model::{
+    ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, Forge, ForgeAccount,
+    ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate, ForgePermission,
+    GateState, IssueGoal, LabelEdit, MergeMethod, MergeOrder, MergeReport, ReviewDraft,
+    ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, TrackedIssue,
+};
+use crate::rest::{RestClient, TRIES, encoded, parse_json};
+use crate::review_plan::{CUT_NOTICE, PlacedFinding, review_body, split_findings};
+use crate::{ForgeConnection, ForgeError};
+use read::{change, id, permission, text};
+
+const PAGE: usize = 100;
+
+/// Repeats a verb after a lost answer. The verb looks for its own work first.
+macro_rules! until_answered {
+    ($step:expr) => {{
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match $step.await {
+                Err(error) if error.is_lost() && tries < TRIES => {}
+                result => break result,
+            }
+        }
+    }};
+}
+
+/// One repository on GitHub.
+#[derive(Debug)]
+pub struct Github {
+    rest: RestClient,
+    /// `/repos/OWNER/NAME`
+    root: String,
+    owner: String,
+    name: String,
+    login: OnceCell<String>,
+}
+
+impl Github {
+    /// Builds the adapter for a repository `OWNER/NAME`. Nothing is sent.
+    pub fn new(connection: ForgeConnection, repository: &str) -> Result<Self, ForgeError> {
+        let Some((owner, name)) = repository.split_once('/') else {
+            return Err(ForgeError::Address(format!(
+                "{repository:?} is not OWNER/NAME"
+            )));
+        };
+        let headers = vec![
+            (
+                "authorization",
+                format!("Bearer {}", connection.token.reveal()),
+            ),
+            ("accept", "application/vnd.github+json".to_owned()),
+            ("x-github-api-version", "2022-11-28".to_owned()),
+            ("user-agent", "countersign".to_owned()),
+        ];
+        Ok(Self {
+            rest: RestClient::new(connection, headers)?,
+            root: format!("/repos/{}/{}", encoded(owner), encoded(name)),
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            login: OnceCell::new(),
+        })
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.root)
+    }
+
+    async fn own_login(&self) -> Result<&str, ForgeError> {
+        let login = self.login.get_or_try_init(|| async {
+            let user = self.rest.get("/user").await?;
+            Ok(text(&user, "login"))
+        });
+        login.await.map(String::as_str)
+    }
+
+    /// Finds our own entry with a marker in a list of comments or reviews.
+    async fn find_own(
+        &self,
+        path: &str,
+        subject: &str,
+        key: &str,
+    ) -> Result<Option<Value>, ForgeError> {
+        let own = self.own_login().await?;
+        let entries = self.rest.list(path, PAGE).await?;
+        Ok(entries
+            .into_iter()
+            .find(|entry| is_own(entry, own) && has_marker(&text(entry, "body"), subject, key)))
+    }
+
+    async fn open_change_of(&self, branch: &str) -> Result<Option<ForgeChange>, ForgeError> {
+        let head = encoded(&format!("{}:{branch}", self.owner));
+        let path = self.path(&format!("/pulls?head={head}&state=open"));
+        let found = self.rest.list(&path, PAGE).await?;
+        // An unknown filter would list everything.
+        let found = found.iter().map(change);
+        Ok(found
+            .into_iter()
+            .find(|change| change.head_branch == branch && !change.from_fork))
+    }
+
+    async fn try_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
+        let body = cut_body(&draft.body, BODY_CHARS_MAX, CUT_NOTICE);
+        let title = findings::shorten(&findings::one_line(&draft.title), 250);
+        let found = if let Some(found) = self.open_change_of(&draft.head_branch).await? {
+            found
+        } else {
+            let request = json!({"title": title, "head": draft.head_branch, "base": draft.base_branch,
+                "body": body, "draft": draft.draft, "maintainer_can_modify": true});
+            match self
+                .rest
+                .write("POST", &self.path("/pulls"), &request)
+                .await
+            {
+                Ok(created) => change(&created),
+                // Somebody was faster, or an answer of ours was lost.
+                Err(error) if error.refused_with() == Some(422) => {
+                    let found = self.open_change_of(&draft.head_branch).await?;
+                    found.ok_or(error)?
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let differs =
+            found.title != title || found.body != body || found.base_branch != draft.base_branch;
+        if differs {
+            let request = json!({"title": title, "body": body, "base": draft.base_branch});
+            let path = self.path(&format!("/pulls/{}", found.number));
+            self.rest.write("PATCH", &path, &request).await?;
+        }
+        if found.draft != draft.draft {
+            self.set_draft(found.number, draft.draft).await?;
+        }
+        let found = self.find_change(&ChangeKey::Number(found.number)).await?;
+        found.ok_or_else(|| ForgeError::NotFound {
+            what: draft.head_branch.clone(),
+        })
+    }
+
+    async fn try_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError> {
+        let state = match gate.state {
+            GateState::Pending => "pending",
+            GateState::Success => "success",
+            GateState::Failure => "failure",
+            GateState::Error => "error",
+        };
+        let description =
+            findings::shorten(&findings::one_line(&gate.description), STATUS_CHARS_MAX - 1);
+        let commit = encoded(&gate.commit);
+        let current = self
+            .rest
+            .get(&self.path(&format!("/commits/{commit}/status")))
+            .await?;
+        let mut statuses = current["statuses"].as_array().into_iter().flatten();
+        let same = statuses.find(|status| status["context"] == gate.name.as_str());
+        let url = gate.url.as_deref();
+        // A commit takes a thousand statuses of a name, so an equal one is not repeated.
+        if same.is_some_and(|status| {
+            status["state"] == state
+                && status["description"] == description.as_str()
+                && status["target_url"].as_str() == url
+        }) {
+            return Ok(());
+        }
+        let request = json!({"state": state, "context": gate.name, "description": description, "target_url": url});
+        let path = self.path(&format!("/statuses/{commit}"));
+        self.rest.write("POST", &path, &request).await.map(drop)
+    }
+
+    async fn try_review(&self, draft: &ReviewDraft) -> Result<ReviewReceipt, ForgeError> {
+        let path = self.path(&format!("/pulls/{}/reviews", draft.change));
+        let found = self.find_own(&path, "review", &draft.key).await?;
+        let known = self.own_findings(draft.change).await?;
+        let is_known = |key: &str| known.iter().any(|body| has_marker(body, "finding", key));
+        let (placed, others) = split_findings(draft, is_known);
+        let receipt = |review: &Value, existed: bool| ReviewReceipt {
+            id: id(review),
+            existed,
+            inline: placed.len(),
+            in_body: others.len(),
+        };
+        if let Some(found) = found {
+            // It may have been sent without its lines, and stopped there.
+            self.thread_each(draft, &placed).await?;
+            return Ok(receipt(&found, true));
+        }
+        let own = self.find_change(&ChangeKey::Number(draft.change)).await?;
+        let is_own = own.is_some_and(|change| Some(&change.author) == self.login.get());
+        let event = match draft.event {
+            // GitHub refuses a verdict on one's own pull request.
+            _ if is_own => "COMMENT",
+            ReviewEvent::Approve => "APPROVE",
+            ReviewEvent::RequestChanges => "REQUEST_CHANGES",
+            ReviewEvent::Comment => "COMMENT",
+        };
+        let comments: Vec<Value> = placed
+            .iter()
+            .map(|placed| {
+                let body = threads::finding_body(placed.finding);
+                threads::comment(&placed.anchor, &body)
+            })
+            .collect();
+        let body = review_body(draft, &others, BODY_CHARS_MAX);
+        let request =
+            json!({"commit_id": draft.commit, "event": event, "body": body, "comments": comments});
+        match self.rest.write("POST", &path, &request).await {
+            Ok(review) => Ok(receipt(&review, false)),
+            // One bad line rejects the whole review: send it without lines, then one by one.
+            Err(error) if error.refused_with() == Some(422) && !placed.is_empty() => {
+                let request = json!({"commit_id": draft.commit, "event": event, "body": body});
+                let review = self.rest.write("POST", &path, &request).await?;
+                self.thread_each(draft, &placed).await?;
+                Ok(receipt(&review, false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn thread_each(
+        &self,
+        draft: &ReviewDraft,
+        placed: &[PlacedFinding<'_>],
+    ) -> Result<(), ForgeError> {
+        for placed in placed {
+            let thread = ThreadDraft {
+                change: draft.change,
+                commit: draft.commit.clone(),
+                finding: placed.finding.clone(),
+                lines: draft.lines.clone(),
+            };
+            self.ensure_thread(&thread).await?;
+        }
+        Ok(())
+    }
+
+    async fn try_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        let marked = marked("topic", &draft.topic.0, &draft.body);
+        let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
+        let on = encoded(&draft.on);
+        let path = self.path(&format!("/issues/{on}/comments"));
+        let found = self.find_own(&path, "topic", &draft.topic.0).await?;
+        let written = match found {
+            Some(found) if text(&found, "body") == body => found,
+            Some(found) => {
+                let path = self.path(&format!("/issues/comments/{}", id(&found)));
+                self.rest
+                    .write("PATCH", &path, &json!({"body": body}))
+                    .await?
+            }
+            None => {
+                self.rest
+                    .write("POST", &path, &json!({"body": body}))
+                    .await?
+            }
+        };
+        Ok(ForgeComment {
+            id: id(&written),
+            author: text(&written["user"], "login"),
+            body,
+        })
+    }
+
+    async fn try_labels(&self, on: u64, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
+        let path = self.path(&format!("/issues/{on}/labels"));
+        let has = |all: &[String], name: &str| all.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let current = read::names(&self.rest.list(&path, PAGE).await?);
+        let missing: Vec<&String> = edit
+            .add
+            .iter()
+            .filter(|name| !has(&current, name))
+            .collect();
+        if !missing.is_empty() {
+            self.rest
+                .write("POST", &path, &json!({"labels": missing}))
+                .await?;
+        }
+        for name in edit.remove.iter().filter(|name| has(&current, name)) {
+            let one = format!("{path}/{}", encoded(name));
+            match self.rest.write("DELETE", &one, &Value::Null).await {
+                Err(error) if !error.is_not_found() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(read::names(&self.rest.list(&path, PAGE).await?))
+    }
+
+    async fn try_merge(&self, order: &MergeOrder) -> Result<MergeReport, ForgeError> {
+        let found = self.find_change(&ChangeKey::Number(order.change)).await?;
+        let found = found.ok_or_else(|| ForgeError::NotFound {
+            what: order.change.to_string(),
+        })?;
+        match found.state {
+            ChangeState::Merged => return Ok(MergeReport::Merged),
+            ChangeState::Closed => return Ok(MergeReport::NotMergeable("it is closed".to_owned())),
+            ChangeState::Open => {}
+        }
+        let method = match order.method {
+            MergeMethod::Merge => "merge",
+            MergeMethod::Squash => "squash",
+            MergeMethod::Rebase => "rebase",
+        };
+        let path = self.path(&format!("/pulls/{}/merge", order.change));
+        let request = json!({"sha": order.commit, "merge_method": method});
+        match self.rest.write("PUT", &path, &request).await {
+            Ok(_) => Ok(MergeReport::Merged),
+            Err(ForgeError::Refused { status: 409, .. }) => Ok(MergeReport::HeadMoved),
+            Err(ForgeError::Refused {
+                status: 405 | 422,
+                detail,
+                ..
+            }) => Ok(MergeReport::NotMergeable(detail)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns whether an entry is of our account: markers can be copied.
+fn is_own(entry: &Value, own: &str) -> bool {
+    text(&entry["user"], "login").eq_ignore_ascii_case(own)
+}
+
+#[async_trait]
+impl Forge for Github {
+    fn capabilities(&self) -> ForgeCapabilities {
+        ForgeCapabilities {
+            name: "GitHub",
+            has_changes: true,
+            has_threads: true,
+            has_check_runs: false,
+            inline_outside_diff: false,
+            body_chars_max: BODY_CHARS_MAX,
+        }
+    }
+
+    async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
+        let login = self.own_login().await?.to_owned();
+        let repository = self.rest.get(&self.root).await?;
+        let permissions = &repository["permissions"];
+        let may = |name: &str| permissions[name] == true;
+        let permission = match () {
+            () if may("admin") => ForgePermission::Admin,
+            () if may("push") => ForgePermission::Write,
+            () if may("pull") => ForgePermission::Read,
+            () => ForgePermission::None,
+        };
+        Ok(ForgeAccount { login, permission })
+    }
+
+    async fn find_change(&self, key: &ChangeKey) -> Result<Option<ForgeChange>, ForgeError> {
+        match key {
+            ChangeKey::Branch(branch) => self.open_change_of(branch).await,
+            ChangeKey::Number(number) => {
+                let found = self
+                    .rest
+                    .get_maybe(&self.path(&format!("/pulls/{number}")))
+                    .await?;
+                Ok(found.as_ref().map(change))
+            }
+        }
+    }
+
+    async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
+        until_answered!(self.try_change(draft))
+    }
+
+    async fn ensure_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError> {
+        until_answered!(self.try_gate(gate))
+    }
+
+    async fn ensure_review(&self, draft: &ReviewDraft) -> Result<ReviewReceipt, ForgeError> {
+        until_answered!(self.try_review(draft))
+    }
+
+    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        until_answered!(self.try_comment(draft))
+    }
+
+    async fn ensure_thread(&self, draft: &ThreadDraft) -> Result<ReviewThread, ForgeError> {
+        until_answered!(self.try_thread(draft))
+    }
+
+    async fn settle_thread(&self, answer: &ThreadAnswer) -> Result<(), ForgeError> {
+        until_answered!(self.try_settle(answer))
+    }
+
+    async fn labels(&self, on: u64, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
+        until_answered!(self.try_labels(on, edit))
+    }
+
+    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
+        let path = self.path(&format!("/collaborators/{}/permission", encoded(login)));
+        let found = self.rest.get_maybe(&path).await?;
+        Ok(found.map_or(ForgePermission::None, |found| {
+            permission(&text(&found, "permission"))
+        }))
+    }
+
+    async fn changes_since(&self, cursor: &ForgeCursor) -> Result<ChangePage, ForgeError> {
+        let path = self.path("/pulls?state=open&sort=updated&direction=desc&per_page=100");
+        let etag = cursor
+            .etag
+            .iter()
+            .map(|etag| ("if-none-match", etag.clone()));
+        let response = self.rest.get_with(&path, &etag.collect::<Vec<_>>()).await?;
+        if response.status == 304 {
+            return Ok(ChangePage {
+                changes: Vec::new(),
+                cursor: cursor.clone(),
+            });
+        }
+        let value = parse_json(&path, &response)?;
+        let all = value.as_array().into_iter().flatten().map(change);
+        // Updates in the same second count again, because one of them may be new.
+        let changes: Vec<ForgeChange> = all
+            .filter(|change| change.updated_at >= cursor.updated_at)
+            .collect();
+        let newest = changes.iter().map(|change| change.updated_at.clone()).max();
+        let cursor = ForgeCursor {
+            updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
+            etag: response.header("etag").map(str::to_owned),
+        };
+        Ok(ChangePage { changes, cursor })
+    }
+
+    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError> {
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        let Some(found) = self.rest.get_maybe(&path).await? else {
+            return Ok(None);
+        };
+        if !found["pull_request"].is_null() {
+            return Ok(None);
+        }
+        let blocking = self
+            .rest
+            .get_maybe(&format!("{path}/dependencies/blocked_by"))
+            .await?;
+        let blocking = blocking
+            .as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        Ok(Some(TrackedIssue {
+            key: key.to_owned(),
+            title: text(&found, "title"),
+            body: text(&found, "body"),
+            author: text(&found["user"], "login"),
+            closed: found["state"] == "closed",
+            labels: read::names(found["labels"].as_array().map_or(&[], Vec::as_slice)),
+            blocked_by: blocking
+                .filter_map(|issue| issue["number"].as_u64())
+                .map(|number| number.to_string())
+                .collect(),
+        }))
+    }
+
+    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        let (state, reason) = match goal {
+            IssueGoal::Open => ("open", Value::Null),
+            IssueGoal::Done => ("closed", json!("completed")),
+            IssueGoal::NotPlanned => ("closed", json!("not_planned")),
+            IssueGoal::Status(_) => {
+                return Err(ForgeError::Unsupported {
+                    forge: "GitHub",
+                    what: "status of an issue besides open and closed",
+                });
+            }
+        };
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        let request = json!({"state": state, "state_reason": reason});
+        until_answered!(async {
+            let found = self.rest.get(&path).await?;
+            if found["state"] == state {
+                return Ok(());
+            }
+            self.rest.write("PATCH", &path, &request).await.map(drop)
+        })
+    }
+
+    async fn merge(&self, order: &MergeOrder) -> Result<MergeReport, ForgeError> {
+        until_answered!(self.try_merge(order))
+    }
+}

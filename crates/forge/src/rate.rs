@@ -1,0 +1,139 @@
+//! Limits of a forge: how long an answer asks us to wait, and how fast we may write.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Wait if an answer names no time.
+const UNNAMED: Duration = Duration::from_secs(60);
+/// Longest wait that we believe: limits are by the hour, and clocks differ.
+const LONGEST: Duration = Duration::from_secs(2 * 3600);
+
+/// Returns how long to wait if the answer says that a limit is reached. GitHub says it with 403 and
+/// with 429; a 403 without a sign of a limit is a missing permission.
+pub fn limit_wait<'a>(
+    status: u16,
+    header: impl Fn(&str) -> Option<&'a str>,
+    body: &str,
+    now_seconds: i64,
+) -> Option<Duration> {
+    if !matches!(status, 403 | 429) {
+        return None;
+    }
+    let number = |name: &str| header(name).and_then(|text| text.trim().parse::<i64>().ok());
+    let seconds = |count: i64| {
+        let count = u64::try_from(count).unwrap_or(0).max(1);
+        Duration::from_secs(count).min(LONGEST)
+    };
+    if let Some(after) = number("retry-after") {
+        return Some(seconds(after));
+    }
+    let left = number("x-ratelimit-remaining").or_else(|| number("ratelimit-remaining"));
+    let reset = number("x-ratelimit-reset").or_else(|| number("ratelimit-reset"));
+    if left == Some(0)
+        && let Some(reset) = reset
+    {
+        return Some(seconds(reset.saturating_sub(now_seconds)));
+    }
+    let lower = body.to_ascii_lowercase();
+    let says_so = ["rate limit", "abuse detection", "too many requests"]
+        .iter()
+        .any(|words| lower.contains(words));
+    (status == 429 || says_so).then_some(UNNAMED)
+}
+
+/// Spaces writes to one host: one at a time, at least a second apart, at most 80 a minute and 500
+/// an hour, which are GitHub's limits on content.
+#[derive(Debug, Default)]
+pub struct WriteSchedule {
+    /// Times of the writes of the last hour, in milliseconds.
+    recent: VecDeque<i64>,
+}
+
+impl WriteSchedule {
+    const GAP_MS: i64 = 1000;
+    const WINDOWS: [(usize, i64); 2] = [(80, 60_000), (500, 3_600_000)];
+
+    /// Returns how long the next write has to wait.
+    pub fn wait(&self, now_ms: i64) -> Duration {
+        let gap = self.recent.back().map(|last| last + Self::GAP_MS);
+        let windows = Self::WINDOWS.iter().filter_map(|(count, length)| {
+            let first = self.recent.len().checked_sub(*count)?;
+            Some(self.recent.get(first)? + length)
+        });
+        let at = gap.into_iter().chain(windows).max().unwrap_or(now_ms);
+        let wait = at.saturating_sub(now_ms);
+        // A clock that was set back must not stop us for longer than the longest window.
+        let wait = wait.min(3_600_000);
+        Duration::from_millis(u64::try_from(wait).unwrap_or(0))
+    }
+
+    pub fn record(&mut self, now_ms: i64) {
+        self.recent.push_back(now_ms);
+        while self.recent.len() > 500 {
+            self.recent.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wait(status: u16, headers: &[(&str, &str)], body: &str) -> Option<u64> {
+        let header = |name: &str| {
+            let found = headers.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| *value)
+        };
+        limit_wait(status, header, body, 1000).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn both_403_and_429_can_mean_a_limit() {
+        for status in [403, 429] {
+            assert_eq!(wait(status, &[("retry-after", "7")], ""), Some(7));
+            let reset = [
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "1030"),
+            ];
+            assert_eq!(wait(status, &reset, ""), Some(30));
+            assert_eq!(
+                wait(status, &[], "You have exceeded a secondary rate limit"),
+                Some(60)
+            );
+        }
+        assert_eq!(wait(429, &[], ""), Some(60));
+        assert_eq!(
+            wait(
+                403,
+                &[("x-ratelimit-remaining", "9")],
+                "Resource not accessible"
+            ),
+            None
+        );
+        assert_eq!(wait(500, &[("retry-after", "7")], ""), None);
+        // A clock that is ahead, and nonsense.
+        let past = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "900")];
+        assert_eq!(wait(403, &past, ""), Some(1));
+        assert_eq!(wait(429, &[("retry-after", "9999999999")], ""), Some(7200));
+        assert_eq!(wait(429, &[("retry-after", "soon")], ""), Some(60));
+    }
+
+    proptest! {
+        #[test]
+        fn writes_stay_below_every_limit(pauses in prop::collection::vec(0_i64..1500, 600)) {
+            let mut schedule = WriteSchedule::default();
+            let (mut now, mut times) = (0_i64, Vec::new());
+            for pause in pauses {
+                now += pause;
+                now += i64::try_from(schedule.wait(now).as_millis()).unwrap();
+                schedule.record(now);
+                times.push(now);
+            }
+            for (count, length) in WriteSchedule::WINDOWS {
+                prop_assert!(times.windows(count + 1).all(|window| window[count] - window[0] >= length));
+            }
+            prop_assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 1000));
+        }
+    }
+}

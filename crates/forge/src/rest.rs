@@ -1,0 +1,320 @@
+//! Calls of a REST API: authentication, redirects, limits, and the difference between a refusal and
+//! a lost answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::address::is_safe_address;
+use crate::rate::{WriteSchedule, limit_wait};
+use crate::{ForgeError, ForgeToken, ForgeTransport, WireRequest, WireResponse};
+
+/// Tries of a request that can be repeated, and of a whole verb.
+pub(crate) const TRIES: u32 = 8;
+/// Longest time that a call waits for a limit. The caller plans longer waits.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+const REDIRECTS_MAX: usize = 5;
+const PAGES_MAX: usize = 30;
+
+/// The clock of the caller, so that tests have their own.
+#[async_trait]
+pub trait ForgeClock: Send + Sync + std::fmt::Debug {
+    fn now_ms(&self) -> i64;
+    async fn wait(&self, time: Duration);
+}
+
+/// Everything that is needed to reach one forge.
+#[derive(Clone, Debug)]
+pub struct ForgeConnection {
+    pub transport: Arc<dyn ForgeTransport>,
+    pub clock: Arc<dyn ForgeClock>,
+    /// Address of the API, without a slash at its end.
+    pub api: String,
+    pub token: ForgeToken,
+}
+
+/// Client for one API. Its headers have the token, so debug output leaves them out.
+pub(crate) struct RestClient {
+    connection: ForgeConnection,
+    host: String,
+    headers: Vec<(&'static str, String)>,
+    /// One write at a time.
+    writes: Mutex<WriteSchedule>,
+}
+
+impl std::fmt::Debug for RestClient {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "RestClient({})", self.host)
+    }
+}
+
+impl RestClient {
+    pub fn new(
+        connection: ForgeConnection,
+        headers: Vec<(&'static str, String)>,
+    ) -> Result<Self, ForgeError> {
+        let api = &connection.api;
+        if !is_safe_address(api) {
+            let why = format!("{api:?}: a token is only sent over https");
+            return Err(ForgeError::Address(why));
+        }
+        Ok(Self {
+            host: origin(api).to_owned(),
+            connection,
+            headers,
+            writes: Mutex::default(),
+        })
+    }
+
+    pub fn api(&self) -> &str {
+        &self.connection.api
+    }
+
+    /// Reads; repeats after a lost answer, and follows redirects.
+    pub async fn get(&self, path: &str) -> Result<Value, ForgeError> {
+        let response = self.get_with(path, &[]).await?;
+        parse_json(path, &response)
+    }
+
+    /// Like [`Self::get`], but a missing thing is `None`.
+    pub async fn get_maybe(&self, path: &str) -> Result<Option<Value>, ForgeError> {
+        match self.get(path).await {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn get_with(
+        &self,
+        path: &str,
+        more: &[(&'static str, String)],
+    ) -> Result<WireResponse, ForgeError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.follow(path, more).await {
+                Err(error) if error.is_lost() && tries < TRIES => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn follow(
+        &self,
+        path: &str,
+        more: &[(&'static str, String)],
+    ) -> Result<WireResponse, ForgeError> {
+        let mut url = self.url(path);
+        for _ in 0..=REDIRECTS_MAX {
+            let response = self.send("GET", &url, more, None).await?;
+            if !matches!(response.status, 301 | 302 | 307 | 308) {
+                return self.accept(path, response);
+            }
+            let location = response.header("location").unwrap_or_default();
+            url = if location.starts_with('/') {
+                format!("{}{location}", origin(&url))
+            } else {
+                location.to_owned()
+            };
+            if !is_safe_address(&url) {
+                break;
+            }
+        }
+        Err(ForgeError::Moved {
+            what: path.to_owned(),
+            to: url,
+        })
+    }
+
+    /// Reads all pages of a list; `page` is the number of entries on one.
+    pub async fn list(&self, path: &str, page: usize) -> Result<Vec<Value>, ForgeError> {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let mut all = Vec::new();
+        for number in 1..=PAGES_MAX {
+            let value = self
+                .get(&format!("{path}{sign}per_page={page}&page={number}"))
+                .await?;
+            let Value::Array(entries) = value else {
+                return Err(unreadable(path, "not a list"));
+            };
+            let is_last = entries.len() < page;
+            all.extend(entries);
+            if is_last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes once. A lost answer is an error: the verb looks before it writes again.
+    pub async fn write(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, ForgeError> {
+        let mut schedule = self.writes.lock().await;
+        let clock = &self.connection.clock;
+        self.wait(schedule.wait(clock.now_ms())).await?;
+        schedule.record(clock.now_ms());
+        let url = self.url(path);
+        let response = self.send(method, &url, &[], Some(body)).await?;
+        if (300..400).contains(&response.status) {
+            let to = response.header("location").unwrap_or_default().to_owned();
+            return Err(ForgeError::Moved {
+                what: path.to_owned(),
+                to,
+            });
+        }
+        let response = self.accept(path, response)?;
+        if response.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        parse_json(path, &response)
+    }
+
+    fn url(&self, path: &str) -> String {
+        if path.contains("://") {
+            path.to_owned()
+        } else {
+            format!("{}{path}", self.connection.api)
+        }
+    }
+
+    /// Sends a request, and waits and repeats it while a limit holds: a limited request was not
+    /// carried out.
+    async fn send(
+        &self,
+        method: &'static str,
+        url: &str,
+        more: &[(&'static str, String)],
+        body: Option<&Value>,
+    ) -> Result<WireResponse, ForgeError> {
+        let mut headers = self.headers.clone();
+        headers.extend(more.iter().cloned());
+        if body.is_some() {
+            headers.push(("content-type", "application/json".to_owned()));
+        }
+        if origin(url) != self.host {
+            // The token is for our host only, and so is everything else that we know.
+            headers.retain(|(name, _)| matches!(*name, "accept" | "user-agent"));
+        }
+        let request = WireRequest {
+            method,
+            url: url.to_owned(),
+            headers,
+            body: body
+                .map(|body| body.to_string().into_bytes())
+                .unwrap_or_default(),
+        };
+        let clock = &self.connection.clock;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let response = match self.connection.transport.exchange(&request).await {
+                Ok(response) => response,
+                Err(failure) if failure.unsent && tries < TRIES => {
+                    clock.wait(Duration::from_secs(1)).await;
+                    continue;
+                }
+                Err(failure) => return Err(self.lost(&request, &failure.why)),
+            };
+            let text = String::from_utf8_lossy(&response.body);
+            let header = |name: &str| response.header(name);
+            if let Some(wait) = limit_wait(response.status, header, &text, clock.now_ms() / 1000)
+                && tries < TRIES
+            {
+                self.wait(wait).await?;
+                continue;
+            }
+            if response.status >= 500 {
+                // A gateway may report an error for a request that was carried out.
+                return Err(self.lost(&request, &format!("status {}", response.status)));
+            }
+            return Ok(response);
+        }
+    }
+
+    async fn wait(&self, time: Duration) -> Result<(), ForgeError> {
+        if time > WAIT_MAX {
+            return Err(ForgeError::Limited {
+                host: self.host.clone(),
+                seconds: time.as_secs(),
+            });
+        }
+        if !time.is_zero() {
+            self.connection.clock.wait(time).await;
+        }
+        Ok(())
+    }
+
+    fn lost(&self, request: &WireRequest, why: &str) -> ForgeError {
+        ForgeError::Lost {
+            what: format!("{request:?}"),
+            detail: self.connection.token.redact(why),
+        }
+    }
+
+    fn accept(&self, path: &str, response: WireResponse) -> Result<WireResponse, ForgeError> {
+        let what = path.to_owned();
+        let detail = || {
+            let text = findings::one_line(&String::from_utf8_lossy(&response.body));
+            self.connection.token.redact(&findings::shorten(&text, 300))
+        };
+        Err(match response.status {
+            200..=299 | 304 => return Ok(response),
+            401 => ForgeError::Unauthorized {
+                host: self.host.clone(),
+            },
+            403 => ForgeError::Forbidden {
+                what,
+                detail: detail(),
+            },
+            404 | 410 => ForgeError::NotFound { what },
+            status => ForgeError::Refused {
+                what,
+                status,
+                detail: detail(),
+            },
+        })
+    }
+}
+
+pub(crate) fn parse_json(path: &str, response: &WireResponse) -> Result<Value, ForgeError> {
+    serde_json::from_slice(&response.body).map_err(|error| unreadable(path, &error.to_string()))
+}
+
+pub(crate) fn unreadable(what: &str, detail: &str) -> ForgeError {
+    ForgeError::Unreadable {
+        what: what.to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+/// Returns scheme, host and port of an address.
+fn origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let rest = &url[start..];
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    &url[..start + end]
+}
+
+/// Percent-encodes everything but letters, digits and `-._~`.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                out.extend(char::from_digit(u32::from(digit), 16));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,48 @@
+//! The credential of a forge.
+
+use std::fmt;
+
+/// Token of a forge. It appears in no debug output, error or log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ForgeToken(String);
+
+impl ForgeToken {
+    /// Takes a token from a variable, a file or the output of a command. `None` if there is none,
+    /// or if the text cannot be a token (a message of a login tool, for example).
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let is_token =
+            !text.is_empty() && text.len() <= 4096 && text.chars().all(|c| c.is_ascii_graphic());
+        is_token.then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Removes the token from a text of the forge, which may repeat what it was sent.
+    pub fn redact(&self, text: &str) -> String {
+        text.replace(&self.0, "[token]")
+    }
+}
+
+impl fmt::Debug for ForgeToken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ForgeToken(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_shows_itself_nowhere() {
+        let token = ForgeToken::new(" ghp_secret\n").unwrap();
+        assert!(!format!("{token:?}").contains("secret"));
+        assert_eq!(token.redact("bad ghp_secret!"), "bad [token]!");
+        for wrong in ["", " \n", "not logged in", "a\u{e9}"] {
+            assert!(ForgeToken::new(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}
