@@ -40,6 +40,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         elsewhere,
         pauses,
         silent,
+        tasks,
     } = context.ask(question).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
     let query = ListEscalations {
@@ -79,6 +80,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         "working": working,
         "pauses": pauses,
         "silent": silent,
+        "tasks": tasks,
         "commit_review": commit_review,
         "costs": costs,
     }));
@@ -86,12 +88,22 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
     if total == 0 && elsewhere > 0 {
         out.line("no tickets in this repository yet; start one with `countersign run \"…\"`");
+    } else if total == 0 && !tasks.is_empty() {
+        out.line("no tickets");
     } else if total == 0 {
         let hint = "no tickets yet; try `countersign demo`, or `countersign run \"…\"`";
         out.line(hint);
     } else {
         out.line(count_by_stage(total, &tally, out));
         out.line(costs.describe());
+    }
+    if !tasks.is_empty() {
+        let counts: Vec<String> = tasks
+            .iter()
+            .map(|(queue, count)| format!("{count} for {queue}"))
+            .collect();
+        let counts = counts.join(", ");
+        out.line(format!("open tasks: {counts} (countersign queue list)"));
     }
     if elsewhere > 0 {
         let plural = if elsewhere == 1 { "" } else { "s" };
@@ -187,7 +199,7 @@ fn ticket_cells(row: &TicketRow) -> Vec<String> {
     ]
 }
 
-fn describe_scope(scope: &PauseScope) -> (&'static str, &str) {
+pub(super) fn describe_scope(scope: &PauseScope) -> (&'static str, &str) {
     match scope {
         PauseScope::Agent(name) => ("agent", name),
         PauseScope::Queue(name) => ("queue", name),

@@ -142,6 +142,8 @@ fn escalated() -> (Stored, PendingEscalation) {
             "reassign",
             "reject",
         ],
+        feedback: Vec::new(),
+        document: None,
     };
     let stored = Stored {
         number: 400,
