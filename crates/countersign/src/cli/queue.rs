@@ -152,7 +152,7 @@ async fn limit(
 ) -> Result<ExitKind, Failure> {
     if let Some(provider) = provider {
         if max.is_some() && !pauses::is_known_provider(&provider) {
-            context.out.note(&format!(
+            context.out.note(format!(
                 "{provider:?} is no agent CLI that Countersign knows; the limit holds only for a `command:` agent whose program has this name"
             ));
         }
