@@ -18,6 +18,7 @@ mod findings;
 mod hidden_verbs;
 mod hook;
 mod import;
+mod inbox;
 mod init;
 mod insights;
 mod live;
@@ -25,6 +26,7 @@ mod log;
 mod logging;
 mod manual;
 mod next_step;
+mod open;
 mod out;
 mod paint;
 mod progress;
@@ -132,7 +134,7 @@ enum Verb {
     /// Add, list, show and cancel tickets.
     #[command(subcommand)]
     Ticket(ticket::Verb),
-    /// List and cancel jobs and tasks, and limit providers.
+    /// List and cancel jobs and tasks, pause queues, and limit providers.
     #[command(subcommand)]
     Queue(queue::Verb),
     /// List, show and sign epics: tickets that belong together.
@@ -147,6 +149,10 @@ enum Verb {
     /// List, show and resolve tickets that wait for a person.
     #[command(subcommand)]
     Escalation(escalation::Verb),
+    /// Show the messages that agents sent to you.
+    Inbox(inbox::Args),
+    /// Print the address of the server. There is no web page yet.
+    Open,
     /// Read, convert, track and score review texts.
     #[command(subcommand)]
     Findings(findings::Verb),
@@ -224,6 +230,8 @@ impl Verb {
             self,
             Self::Ticket(_)
                 | Self::Queue(_)
+                | Self::Inbox(_)
+                | Self::Open
                 | Self::Epic(_)
                 | Self::Status(_)
                 | Self::Log(_)
@@ -495,6 +503,8 @@ async fn perform(mut verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         Verb::Run(args) => Box::pin(run::perform(args, context)).await,
         Verb::Review(args) => Box::pin(review::perform(args, context)).await,
         Verb::Ticket(verb) => Box::pin(ticket::perform(verb, context)).await,
+        Verb::Inbox(args) => Box::pin(inbox::perform(args, context)).await,
+        Verb::Open => open::perform(context),
         Verb::Queue(verb) => Box::pin(queue::perform(verb, context)).await,
         Verb::Epic(verb) => Box::pin(epic::perform(verb, context)).await,
         Verb::Insights { verb } => Box::pin(insights::perform(verb, context)).await,

@@ -97,8 +97,8 @@ fn machine(review: &Review, entries: &[FindingEntry<'_>]) -> Vec<(&'static str, 
         findings: &findings_list,
         blocking_issues: &review.blocking_issues,
         revision_notes: review.notes.as_deref(),
-        all_critical_dimensions_pass: approved,
-        overall_score_above_threshold: approved,
+        all_critical_dimensions_pass: Some(approved),
+        overall_score_above_threshold: Some(approved),
     };
     let event = if approved {
         GithubReviewEvent::Approve

@@ -4,6 +4,7 @@
 //! A reviewer's brief has nothing of other reviews, so that its review is independent. A verifier
 //! gets the findings it is asked about, with the builder's objection, and the code.
 
+mod imported;
 mod project;
 mod quote;
 mod repository;
@@ -59,6 +60,7 @@ pub fn for_builder(
         }
     }
     out.push_str(&request(ticket));
+    out.push_str(&imported::earlier_feedback(ticket));
     out.push_str(&project.rules());
     out.push_str(&project.instructions(Role::Builder, None));
     out.push_str(&project.checks_to_come());

@@ -4,15 +4,28 @@
 //! The names and the values of the fields belong to those systems. A change here breaks their
 //! readers.
 
+mod epic_state;
+mod feedback;
+mod revision;
+mod task;
+
+pub use epic_state::{ExportedEpic, epic_state_json};
+pub use feedback::{RoundFeedback, feedback_by_round, feedback_text};
+pub use revision::revision_context;
+pub use task::task_json;
+
+use std::collections::BTreeSet;
+
 use findings::write::{
     DocumentHeader, FindingEntry, ReviewReport, review_report, write_findings_document,
 };
 use findings::{BlockingIssue, DimensionScore, Finding};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::dialect::{Dialect, stage_word};
-use crate::ledger::LedgerEntry;
-use crate::ticket::{ApprovedBy, Round, Ticket, TicketId, Time};
+use crate::policy::Policy;
+use crate::ticket::{
+    ApprovedBy, ImportedEntry, ImportedFormat, Round, RoundFinding, Stage, Ticket, TicketId, Time,
+};
 
 /// Error of an export of a round that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,102 +48,6 @@ fn format_minutes(time: Time) -> String {
         .replace('T', " ")
 }
 
-/// Returns the ticket as a task file. Unknown fields of an imported context are written back.
-pub fn task_json(ticket: &Ticket) -> Value {
-    let spec = &ticket.spec;
-    let context = serde_json::to_value(&spec.context).unwrap_or_default();
-    json!({
-        "id": ticket.id,
-        "type": spec.kind.as_deref().unwrap_or("implementation"),
-        "status": stage_word(ticket.stage, Dialect::Queue),
-        "priority": spec.priority,
-        "created_by": "countersign",
-        "assigned_to": ticket.assigned.builder.as_deref().unwrap_or("engineer"),
-        "created_at": ticket.created_at.to_iso(),
-        "title": spec.title,
-        "description": spec.description,
-        "depends_on": spec.depends_on,
-        "blocks": [],
-        "acceptance_criteria": spec.acceptance,
-        "deliverables": ticket.submission.as_ref().map(|it| it.files.clone()).unwrap_or_default(),
-        "notes": [],
-        "context": queue_context(ticket, context),
-        // Other systems count repetitions, we count rounds: the first round is no retry.
-        "retry_count": ticket.rounds.len().saturating_sub(1),
-        "plan": null,
-    })
-}
-
-/// Renames the fields that task files call `branch_name` and `epic_key`.
-fn queue_context(ticket: &Ticket, context: Value) -> Value {
-    let Value::Object(mut fields) = context else {
-        return context;
-    };
-    let submission = ticket.submission.as_ref();
-    let branch = submission.map(|submission| submission.branch.clone());
-    for (ours, theirs) in [("branch", "branch_name"), ("epic", "epic_key")] {
-        // Our name is removed, so that the other system does not read the same fact under two
-        // names.
-        if let Some(value) = fields.remove(ours) {
-            fields.insert(theirs.to_owned(), value);
-        }
-    }
-    if let Some(branch) = branch {
-        // The imported name of the branch wins: it is what the other system asked for.
-        fields.entry("branch_name").or_insert(branch.into());
-    }
-    Value::Object(fields)
-}
-
-pub fn epic_state_json(tickets: &[Ticket]) -> Value {
-    let entries: Map<String, Value> = tickets
-        .iter()
-        .map(|ticket| (ticket.id.to_string(), ticket_state(ticket)))
-        .collect();
-    json!({"tickets": entries})
-}
-
-fn ticket_state(ticket: &Ticket) -> Value {
-    let history: Vec<Value> = ticket.rounds.iter().map(review_history).collect();
-    let last = ticket.rounds.last();
-    json!({
-        "status": stage_word(ticket.stage, Dialect::Scored),
-        "depends_on": ticket.spec.depends_on,
-        "revision_count": ticket.rounds.len().saturating_sub(1),
-        "review_started_at": last.map(|round| round.review_started_at.to_iso()),
-        "review_completed_at": last.map(|round| round.decided_at.to_iso()),
-        "review_approved": last.map(|round| round.verdict.approved),
-        "review_history": history,
-        "current_review_report": round_report(ticket, None).ok(),
-        "git_info": ticket.submission.as_ref().map(|it| json!({
-            "branch_name": it.branch, "base_commit": it.base, "final_commit": it.commit,
-        })),
-        "failure_reason": ticket.ended,
-    })
-}
-
-fn review_history(round: &Round) -> Value {
-    json!({
-        // Attempts are counted from 0 in that format, rounds from 1 here.
-        "attempt": round.number - 1,
-        "reviewed_at": round.decided_at.to_iso(),
-        "status": if round.verdict.approved { "pass" } else { "fail" },
-        "overall_score": round.verdict.overall_score,
-        "blocking_issues_count": round.panel.iter().filter_map(|reviewer| reviewer.answer.as_ref()).map(|a| a.blocking_issues).sum::<u32>(),
-        "revision_notes": notes(round),
-    })
-}
-
-fn notes(round: &Round) -> Option<String> {
-    let notes: Vec<&str> = round
-        .panel
-        .iter()
-        .filter_map(|reviewer| reviewer.answer.as_ref()?.notes.as_deref())
-        .collect();
-    // Notes of an approved round are no reason for a revision.
-    (!round.verdict.approved && !notes.is_empty()).then(|| notes.join("\n\n"))
-}
-
 fn select_round(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRound> {
     let round = match number {
         None => ticket.rounds.last(),
@@ -146,22 +63,76 @@ fn select_round(ticket: &Ticket, number: Option<u32>) -> Result<&Round, NoSuchRo
     })
 }
 
-/// Returns the findings reported in a round, worst first.
-fn reported_in<'a>(ticket: &'a Ticket, round: &Round) -> Vec<&'a LedgerEntry> {
-    let reported: std::collections::BTreeSet<&String> = round
-        .panel
-        .iter()
-        .filter_map(|reviewer| reviewer.answer.as_ref())
-        .flat_map(|answer| &answer.reported)
-        .collect();
-    let mut entries: Vec<_> = ticket
-        .ledger
-        .entries
-        .iter()
-        .filter(|entry| reported.contains(&entry.id))
-        .collect();
-    entries.sort_by_key(|entry| entry.severity());
-    entries
+/// Returns the findings of a round in its own words, worst first.
+fn reported_in(ticket: &Ticket, round: &Round) -> Vec<RoundFinding> {
+    let mut findings = round.findings.clone();
+    if findings.is_empty() {
+        // A round of an older version: the ledger's words are the nearest.
+        let answers = round.panel.iter().filter_map(|it| it.answer.as_ref());
+        let reported: BTreeSet<&String> = answers.flat_map(|answer| &answer.reported).collect();
+        let entries = ticket.ledger.entries.iter();
+        let entries = entries.filter(|entry| reported.contains(&entry.id));
+        findings = entries
+            .map(|entry| RoundFinding {
+                id: entry.id.clone(),
+                finding: entry.finding.clone(),
+                blocking: entry.blocking,
+            })
+            .collect();
+    }
+    findings.sort_by_key(|one| one.finding.rating.severity);
+    findings
+}
+
+/// Returns the reviewers' notes of a rejected round. Notes of an approved one ask for nothing.
+fn notes(round: &Round) -> Option<String> {
+    let notes: Vec<&str> = round.notes().map(|(_, notes)| notes).collect();
+    (!round.verdict.approved && !notes.is_empty()).then(|| notes.join("\n\n"))
+}
+
+/// Returns the entry that the ticket was imported from, if the file had this format.
+fn imported(ticket: &Ticket, format: ImportedFormat) -> Option<&ImportedEntry> {
+    let entry = ticket.spec.context.imported.as_ref();
+    entry.filter(|entry| entry.format == format)
+}
+
+/// Whether work on the ticket has begun here. Until then the other system's status is still true.
+fn has_begun(ticket: &Ticket) -> bool {
+    !matches!(ticket.stage, Stage::Pending | Stage::Queued)
+        || ticket.submission.is_some()
+        || !ticket.rounds.is_empty()
+}
+
+/// Sets a field. An imported value is replaced only by news.
+fn put(fields: &mut Map<String, Value>, name: &str, value: Value, is_news: bool) {
+    if is_news || !fields.contains_key(name) {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+/// Sets the dependencies. The imported list stays as it was written while it means the same.
+fn put_dependencies(
+    fields: &mut Map<String, Value>,
+    ticket: &Ticket,
+    entry: Option<&ImportedEntry>,
+) {
+    let none = BTreeSet::new();
+    let completed = entry.map_or(&none, |entry| &entry.completed_dependencies);
+    let live = ticket.spec.depends_on.iter().map(TicketId::to_string);
+    let all: BTreeSet<String> = live.chain(completed.iter().cloned()).collect();
+    let written = entry.and_then(|entry| entry.field(&["depends_on", "dependencies"]));
+    let written: BTreeSet<String> = match written {
+        Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).map(trimmed).collect(),
+        Some(Value::String(id)) => BTreeSet::from([trimmed(id)]),
+        Some(_) | None => BTreeSet::new(),
+    };
+    if written != all || entry.is_none() {
+        fields.insert("depends_on".to_owned(), all.into_iter().collect());
+    }
+}
+
+fn trimmed(text: &str) -> String {
+    text.trim().to_owned()
 }
 
 /// Returns the findings document of one round, by default the last.
@@ -233,34 +204,9 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
         .filter(|entry| !entry.blocking)
         .map(|entry| &entry.finding)
         .collect();
-    let blocking_issues: Vec<BlockingIssue> = entries
-        .iter()
-        .filter(|entry| entry.blocking)
-        .map(|entry| BlockingIssue {
-            dimension: entry.finding.dimension.clone(),
-            message: entry
-                .finding
-                .problem
-                .clone()
-                .unwrap_or_else(|| entry.finding.title.clone()),
-            required_action: entry.finding.fix.clone(),
-        })
-        .collect();
-    let scores: Vec<(String, DimensionScore)> = round
-        .panel
-        .iter()
-        .filter_map(|reviewer| reviewer.answer.as_ref())
-        .flat_map(|answer| answer.scores.clone())
-        .collect();
-    let passed = |name: &str| {
-        round
-            .verdict
-            .gates
-            .iter()
-            .find(|gate| gate.name == name)
-            // A gate that is off did not fail.
-            .is_none_or(|gate| gate.passed)
-    };
+    let blocking_issues = blocking_issues(&entries);
+    let scores = weighted_scores(round);
+    let mut gates = round.verdict.gates.iter();
     let reviewers = reviewers(round);
     Ok(review_report(&ReviewReport {
         ticket_id: ticket.id.as_str(),
@@ -273,7 +219,41 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
         findings: &findings,
         blocking_issues: &blocking_issues,
         revision_notes: notes(round).as_deref(),
-        all_critical_dimensions_pass: passed("dimension minimums"),
-        overall_score_above_threshold: passed("overall score"),
+        all_critical_dimensions_pass: round.critical_dimensions_pass(),
+        // Without a score, or with the gate off, nothing was compared.
+        overall_score_above_threshold: gates
+            .find(|gate| gate.name == "overall score")
+            .map(|gate| gate.passed),
     }))
+}
+
+/// Returns the scores with their weights. Reviewers need not repeat the policy's.
+fn weighted_scores(round: &Round) -> Vec<(String, DimensionScore)> {
+    if !round.scores.is_empty() {
+        let scored = round.scores.iter().filter_map(|(name, one)| {
+            let (score, weight) = (one.score?, Some(one.weight));
+            Some((name.clone(), DimensionScore { score, weight }))
+        });
+        return scored.collect();
+    }
+    let policy = Policy::default();
+    let answers = round.panel.iter().filter_map(|it| it.answer.as_ref());
+    let scores = answers.flat_map(|answer| answer.scores.clone());
+    scores
+        .map(|(name, score)| {
+            let known = policy.dimensions.get(&name).map(|known| known.weight);
+            let weight = score.weight.or(known);
+            (name, DimensionScore { weight, ..score })
+        })
+        .collect()
+}
+
+fn blocking_issues(reported: &[RoundFinding]) -> Vec<BlockingIssue> {
+    let blocking = reported.iter().filter(|one| one.blocking);
+    let issues = blocking.map(|one| BlockingIssue {
+        dimension: one.finding.dimension.clone(),
+        message: (one.finding.problem.clone()).unwrap_or_else(|| one.finding.title.clone()),
+        required_action: one.finding.fix.clone(),
+    });
+    issues.collect()
 }

@@ -193,6 +193,22 @@ impl Ledger {
             .collect()
     }
 
+    /// Counts the open findings as critical, important (high) and minor ones, without notes.
+    pub fn open_counts(&self) -> [usize; 3] {
+        let mut counts = [0; 3];
+        let open = |e: &&LedgerEntry| e.status.is_open() && e.finding.actionable;
+        for entry in self.entries.iter().filter(open) {
+            let [critical, important, minor] = &mut counts;
+            match entry.severity() {
+                _ if entry.low_confidence => {}
+                Severity::Critical => *critical += 1,
+                Severity::High => *important += 1,
+                Severity::Medium | Severity::Low | Severity::Suggestion => *minor += 1,
+            }
+        }
+        counts
+    }
+
     /// Open findings that do not block the ticket.
     pub fn follow_ups(&self, policy: &Policy) -> Vec<&LedgerEntry> {
         let is_follow_up = |e: &&LedgerEntry| {

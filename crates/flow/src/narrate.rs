@@ -511,7 +511,8 @@ fn describe_earlier_approval(ticket: &Ticket, round: u32) -> String {
 pub fn describe_reason(reason: &Reason) -> String {
     match reason {
         Reason::RoundsUsedUp { rounds } => {
-            format!("after {rounds} rounds, must-fix findings remain")
+            let plural = if *rounds == 1 { "" } else { "s" };
+            format!("after {rounds} round{plural}, the change is not approved")
         }
         Reason::NoProgress { open } => {
             let counts: Vec<String> = open.iter().map(ToString::to_string).collect();

@@ -55,6 +55,15 @@ impl TicketContext {
         // Two labels may become equal when they are cleaned; the set keeps one.
         let needs: BTreeSet<String> = self.needs.iter().map(|label| clean_name(label)).collect();
         self.needs = needs;
+        if let Some(imported) = &mut self.imported {
+            let mut fields = serde_json::Value::Object(std::mem::take(&mut imported.fields));
+            clean_json(&mut fields);
+            if let serde_json::Value::Object(fields) = fields {
+                imported.fields = fields;
+            }
+            let met = std::mem::take(&mut imported.completed_dependencies);
+            imported.completed_dependencies = met.iter().map(|id| clean_name(id)).collect();
+        }
         // `extra` holds fields of other systems that we write back. Keys are shown too, so they are
         // cleaned as well.
         let extra = std::mem::take(&mut self.extra).into_iter();

@@ -2,8 +2,10 @@
 
 mod check_output;
 mod counts;
+mod imported;
 mod reason;
 mod refusal;
+mod round;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,10 +20,11 @@ use crate::ledger::Ledger;
 use crate::policy::{Policy, StartDependents};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
-use crate::verdict::Verdict;
 pub use counts::Counts;
+pub use imported::{ImportedEntry, ImportedFormat};
 pub use reason::Reason;
 pub use refusal::Refusal;
+pub use round::{Round, RoundFinding, RoundScore};
 
 /// Name of a ticket, chosen by the user or generated. It is always valid as part of a git ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -226,6 +229,9 @@ pub struct TicketContext {
     /// Git remote from which workers on other machines fetch, and to which they push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// The entry of another system's file that the ticket was imported from, for exports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedEntry>,
     /// Unknown fields of an imported file. They are kept and written back.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Value>,
@@ -496,28 +502,6 @@ pub enum ReworkReason {
         /// The commit to restore them from.
         base: String,
     },
-}
-
-/// A finished round, with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
-    pub number: u32,
-    /// Rounds allowed when it was decided.
-    pub allowed: u32,
-    pub commit: String,
-    pub tree: String,
-    #[serde(default)]
-    pub base_tree: String,
-    /// Id of the policy that decided it.
-    #[serde(default)]
-    pub policy: String,
-    pub review_started_at: Time,
-    pub decided_at: Time,
-    pub verdict: Verdict,
-    #[serde(alias = "seats")]
-    pub panel: Vec<PanelReviewer>,
-    pub checks: Vec<CheckResult>,
-    pub usage: Usage,
 }
 
 /// The countersignature. It names the exact commit, tree and base, the policy and the checks.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::LedgerEntry;
 use crate::policy::{MinorOnly, Policy, Votes};
 use crate::rejection::VOTES_GATE;
-use crate::ticket::{ApprovedBy, PanelReviewer, ReviewerAnswer, Ticket};
+use crate::ticket::{ApprovedBy, PanelReviewer, ReviewerAnswer, RoundScore, Ticket};
 
 /// Most ids of open findings named in a gate's reason.
 /// A ledger may have hundreds of entries, and the reason is one line of a log.
@@ -375,6 +375,32 @@ fn mean_scores(answers: &[&ReviewerAnswer]) -> BTreeMap<String, DimensionScore> 
     sums.into_iter()
         .map(|(name, sum)| (name.to_owned(), mean(sum)))
         .collect()
+}
+
+/// Returns the scores of all dimensions with the policy's weights and minimums, for the record of
+/// the round; nothing if nobody scored.
+pub(crate) fn round_scores(ticket: &Ticket, policy: &Policy) -> BTreeMap<String, RoundScore> {
+    let answers = ticket.panel.iter().filter_map(|it| it.answer.as_ref());
+    let scores = mean_scores(&answers.collect::<Vec<_>>());
+    if scores.is_empty() {
+        return BTreeMap::new();
+    }
+    let names = scores.keys().chain(policy.dimensions.keys());
+    let record = |name: &String| {
+        let score = scores.get(name);
+        let unscored = DimensionScore {
+            score: 0,
+            weight: None,
+        };
+        let weight = weight_of(name, score.copied().unwrap_or(unscored), policy);
+        let record = RoundScore {
+            score: score.map(|score| score.score),
+            weight,
+            minimum: policy.minimum(name, weight),
+        };
+        (name.clone(), record)
+    };
+    names.map(record).collect()
 }
 
 /// Returns the weight of a dimension. The policy's weight takes precedence over the reviewer's.

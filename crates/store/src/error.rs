@@ -22,9 +22,7 @@ pub enum Error {
     Exists(TicketId),
     #[error("the key {key:?} was used for another request; use a new key for a new request")]
     KeyReused { key: String },
-    #[error(
-        "queue {queue:?} is full ({size} jobs, the limit is {most}); finish or cancel some, or raise queue_max"
-    )]
+    #[error("queue {queue:?} is full ({size} jobs, the limit is {most}); finish or cancel some")]
     QueueFull { queue: String, size: u64, most: u64 },
     #[error("paused{}: {why}", until.map(|t| format!(" until {}", t.0)).unwrap_or_default())]
     Paused { why: String, until: Option<Time> },

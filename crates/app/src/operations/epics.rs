@@ -208,6 +208,35 @@ async fn tickets_of(app: &App, id: &str) -> Result<Vec<Ticket>, Failure> {
     Ok(tickets)
 }
 
+/// An epic with the file it was read from, for exports.
+#[derive(Debug)]
+pub struct EpicSource {
+    pub id: String,
+    pub title: String,
+    pub file: Value,
+}
+
+/// Loads the file that an epic was read from.
+pub async fn load_source(app: &App, id: &str) -> Result<Option<EpicSource>, Failure> {
+    let epic = find(app, id).await?;
+    Ok(epic.map(|epic| EpicSource {
+        file: body(&epic).raw,
+        id: epic.id,
+        title: epic.title,
+    }))
+}
+
+/// Loads an epic with all its tickets, for exports.
+pub async fn load_whole(app: &App, id: &str) -> Result<(EpicSource, Vec<Ticket>), Failure> {
+    let epic = require_epic(app, id).await?;
+    let source = EpicSource {
+        file: body(&epic).raw,
+        id: epic.id,
+        title: epic.title,
+    };
+    Ok((source, tickets_of(app, id).await?))
+}
+
 /// Loads an epic with its tickets and computes its status.
 pub async fn load_report(app: &App, id: &str) -> Result<EpicReport, Failure> {
     let epic = require_epic(app, id).await?;

@@ -1,6 +1,10 @@
 //! Lists tickets that wait for a person, and records the person's decision.
 
+use std::path::PathBuf;
+
+use engine::project::TicketFiles;
 use flow::event::{Choice, ChoiceOptions};
+use flow::export::{RoundFeedback, feedback_by_round};
 use flow::narrate::{describe_evidence, describe_reason};
 use flow::{EventKind, Stage, Ticket, TicketId};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,6 +24,19 @@ pub struct PendingEscalation {
     pub evidence: String,
     #[serde(deserialize_with = "read_known_choices")]
     pub choices: Vec<&'static str>,
+    /// The feedback of every round, in the words of that round.
+    #[serde(default)]
+    pub feedback: Vec<RoundFeedback>,
+    /// The findings document of the last round, on the machine that has the data.
+    #[serde(default)]
+    pub document: Option<PathBuf>,
+}
+
+/// Returns the findings document of the ticket's last round, if it was written.
+pub fn findings_document(app: &App, ticket: &Ticket) -> Option<PathBuf> {
+    let round = ticket.rounds.last()?.number;
+    let files = TicketFiles::new(&app.environment.data_dir, &ticket.id);
+    Some(files.round_document_path(round)).filter(|path| path.is_file())
 }
 
 /// Reads choices and drops unknown ones, which a newer server may send.
@@ -68,6 +85,8 @@ pub async fn pending_escalation(
         reason: why,
         evidence: describe_evidence(ticket),
         choices,
+        feedback: feedback_by_round(ticket),
+        document: findings_document(app, ticket),
     })
 }
 

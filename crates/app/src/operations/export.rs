@@ -1,11 +1,16 @@
 //! Exports tickets in the formats of other systems.
 
+use std::collections::BTreeSet;
+
 use flow::Ticket;
-use flow::export::{epic_state_json, findings_document, round_report, task_json};
+use flow::export::{
+    ExportedEpic, epic_state_json, findings_document, revision_context, round_report, task_json,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::App;
+use super::epics::{self, EpicSource};
 use crate::failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +24,8 @@ pub enum ExportFormat {
     Findings,
     /// The `ReviewReport` of the last round.
     Report,
+    /// The revision context of the last round.
+    Revision,
 }
 
 /// Exports tickets in a format: as one document, or one for each. Markdown is a JSON string.
@@ -33,7 +40,7 @@ pub async fn export(
         tickets.push(app.ticket(id).await?.ticket);
     }
     let documents: Result<Vec<Value>, _> = match form {
-        ExportFormat::EpicState => Ok(vec![epic_state_json(&tickets)]),
+        ExportFormat::EpicState => Ok(vec![epic_state(app, &tickets).await?]),
         ExportFormat::Task => Ok(tickets.iter().map(task_json).collect()),
         ExportFormat::Findings => tickets
             .iter()
@@ -43,8 +50,47 @@ pub async fn export(
             .iter()
             .map(|ticket| round_report(ticket, round))
             .collect(),
+        ExportFormat::Revision => tickets
+            .iter()
+            .map(|ticket| revision_context(ticket, round))
+            .collect(),
     };
     documents.map_err(Failure::usage)
+}
+
+/// Exports some tickets as an epic state. If they are of one epic, its fields are exported too.
+async fn epic_state(app: &App, tickets: &[Ticket]) -> Result<Value, Failure> {
+    let epics: BTreeSet<Option<&String>> = tickets
+        .iter()
+        .map(|ticket| ticket.spec.context.epic.as_ref())
+        .collect();
+    let only = epics
+        .first()
+        .copied()
+        .flatten()
+        .filter(|_| epics.len() == 1);
+    let source = match only {
+        Some(id) => epics::load_source(app, id).await?,
+        None => None,
+    };
+    let epic = source.as_ref().map(|source| exported(source, false));
+    Ok(epic_state_json(tickets, epic.as_ref()))
+}
+
+/// Exports a whole epic as an epic state: all its tickets, and the entries of its file that became
+/// no ticket.
+pub async fn export_epic(app: &App, id: &str) -> Result<Value, Failure> {
+    let (source, tickets) = epics::load_whole(app, id).await?;
+    Ok(epic_state_json(&tickets, Some(&exported(&source, true))))
+}
+
+fn exported(source: &EpicSource, is_whole: bool) -> ExportedEpic<'_> {
+    ExportedEpic {
+        id: &source.id,
+        title: &source.title,
+        file: &source.file,
+        is_whole,
+    }
 }
 
 /// Renders documents for a file or a terminal.

@@ -231,7 +231,7 @@ fn build_report(
         .iter()
         .filter(|finding| !blocking_titles.contains(&finding.title.as_str()))
         .collect();
-    let scores: Vec<_> = parsed
+    let mut scores: Vec<_> = parsed
         .iter()
         .flat_map(|parsed_review| parsed_review.review.scores.clone())
         .collect();
@@ -240,15 +240,14 @@ fn build_report(
         .flat_map(|parsed_review| parsed_review.review.blocking_issues.clone())
         .collect();
     let policy = flow::Policy::default();
+    let weight_of = |name: &str| Some(policy.dimensions.get(name)?.weight);
+    for (name, score) in &mut scores {
+        score.weight = weight_of(name).or(score.weight);
+    }
     let is_low = |(name, score): &(String, findings::DimensionScore)| {
-        let weight = policy
-            .dimensions
-            .get(name)
-            .map(|dimension| dimension.weight)
-            .or(score.weight);
-        weight
-            .and_then(|weight| policy.minimum(name, weight))
-            .is_some_and(|least| score.score < least)
+        let critical = score.weight == Some(findings::Weight::Critical);
+        let least = policy.minimum(name, findings::Weight::Critical);
+        critical && least.is_some_and(|least| score.score < least)
     };
     let overall = parsed
         .iter()
@@ -269,8 +268,8 @@ fn build_report(
         revision_notes: parsed
             .iter()
             .find_map(|parsed_review| parsed_review.review.notes.as_deref()),
-        all_critical_dimensions_pass: !scores.iter().any(is_low),
-        overall_score_above_threshold: overall.is_none_or(|score| score >= policy.overall_minimum),
+        all_critical_dimensions_pass: (!scores.is_empty()).then(|| !scores.iter().any(is_low)),
+        overall_score_above_threshold: overall.map(|score| score >= policy.overall_minimum),
     })
 }
 

@@ -1,6 +1,10 @@
 //! Messages between agents. Two kinds are a reviewer's verdict; they count, once, when the reviewer
 //! says that it has completed its turn. One kind is a builder's submission.
 
+mod recipients;
+
+pub use recipients::{PersonMessage, mark_read, person_inbox};
+
 use engine::coordinator::Once;
 use engine::session::{self, SessionClaim};
 use flow::access::Action;
@@ -20,6 +24,8 @@ use crate::failure::{ExitKind, Failure};
 /// Maximum number of messages in one answer.
 const INBOX_MAX: u32 = 50;
 const CONTENT_MAX: usize = 64 * 1024;
+/// Characters of a message to a person in the log and in notifications; the inbox has all of it.
+const NOTE_CHARS_MAX: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -92,7 +98,9 @@ async fn deliver(
     to: &str,
     (kind, content): (MessageKind, &str),
     claim_ref: &ClaimRef,
-) -> Result<i64, Failure> {
+) -> Result<(), Failure> {
+    // An unknown name is refused first: a verdict must not count if its message goes nowhere.
+    let recipients = recipients::resolve(app, identity, to).await?;
     if content.len() > CONTENT_MAX {
         return Err(Failure::new(
             ExitKind::Refused,
@@ -129,7 +137,15 @@ async fn deliver(
         };
         add_statement(app, identity, claim, (verdict, content)).await?;
     }
-    store_message(app, identity, to, kind, content, current.as_ref()).await
+    for name in &recipients.names {
+        store_message(app, identity, name, kind, content, current.as_ref()).await?;
+    }
+    if recipients.has_person {
+        let body = json!({"to": findings::one_line(to), "kind": kind.word(),
+            "content": findings::shorten(&findings::one_line(content), NOTE_CHARS_MAX)});
+        app.note("message_to_person", body).await?;
+    }
+    Ok(())
 }
 
 /// Returns whether a text rejects a change. In a message that is no verdict it would be lost, and an

@@ -86,6 +86,12 @@ pub async fn set_provider_limit(
     app.note("provider_limited", body).await
 }
 
+/// Whether the name is one of the agent CLIs that Countersign knows. The provider of a `command:`
+/// agent is the name of its program, which cannot be checked.
+pub fn is_known_provider(name: &str) -> bool {
+    engine::agent::registry::find_cli(name).is_some()
+}
+
 pub async fn provider_limits(app: &App) -> Result<Vec<(String, u32)>, Failure> {
     Ok(app.coordinator.store.restrictions().await?.provider_limits)
 }

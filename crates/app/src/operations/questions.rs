@@ -3,6 +3,7 @@
 //! which of the two happens; the REST API is a table of the same questions.
 
 pub mod decisions;
+pub mod messages;
 pub mod people;
 pub mod tickets;
 pub mod work;

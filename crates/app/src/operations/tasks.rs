@@ -106,6 +106,20 @@ pub async fn queue_task(
         claims::check_report(app, identity, &claim_ref, claim.as_ref()).await?;
     }
     let queue = queue_name(&request.agent_id)?;
+    let is_known = listing::queues(app).await?.contains(&queue)
+        || listing::has_open_tasks(app, &queue).await?;
+    let by_agent = matches!(
+        identity.actor.role,
+        Role::Builder | Role::Reviewer | Role::Verifier
+    );
+    // A person may queue work before the agent or worker is there. An agent only mistypes a name.
+    if !is_known && by_agent {
+        return Err(Failure::new(
+            ExitKind::Refused,
+            format!("unknown agent {queue:?}; the task was not queued"),
+        )
+        .hint("ask a person to create it: countersign token create --agent NAME --role ROLE"));
+    }
     let parent = claim_held.map(|claim_held| json!(claim_held.stored.ticket.spec.context));
     let id = task_id(app, &request)?;
     let priority = request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
@@ -115,7 +129,11 @@ pub async fn queue_task(
         require_same_request(app, &id, error).await?;
     }
     Ok(QueuedTask {
-        message: format!("queued for {queue}"),
+        message: if is_known {
+            format!("queued for {queue}")
+        } else {
+            format!("queued for {queue}; no agent or worker of that name has called yet")
+        },
         task_id: id,
         queue,
     })

@@ -10,7 +10,7 @@ use crate::failure::{ExitKind, Failure};
 /// A setting that an import proposes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProposedSetting {
-    /// The key with dots: `policy.limits.queue_max`.
+    /// The key with dots: `policy.limits.batch_max`.
     pub key: String,
     pub value: toml::Value,
     /// The value's place in the imported file.
@@ -159,7 +159,7 @@ mod tests {
         vec![
             ProposedSetting::new("builder", "engineer".into(), "the agent engineer"),
             ProposedSetting::new(
-                "policy.limits.queue_max",
+                "policy.limits.batch_max",
                 7.into(),
                 "safeguards.max_queue_size",
             ),
@@ -176,14 +176,14 @@ mod tests {
         let merged = merge("countersign.toml", "", &settings()).unwrap();
         assert_eq!(
             merged.text,
-            "builder = \"engineer\"\n\n[policy.limits]\nqueue_max = 7\n\n[agents.engineer]\nadapter = \"claude\"\n"
+            "builder = \"engineer\"\n\n[policy.limits]\nbatch_max = 7\n\n[agents.engineer]\nadapter = \"claude\"\n"
         );
         assert_eq!(merged.added.len(), 3);
     }
 
     #[test]
     fn an_existing_file_keeps_comments_order_and_values() {
-        let before = "# ours\nbuilder = \"codex\" # cheap\n\n[policy]\nmax_rounds = 2 # two\n\n[policy.limits]\nqueue_max = 7\n\n[checks]\ntest = \"make\"\n";
+        let before = "# ours\nbuilder = \"codex\" # cheap\n\n[policy]\nmax_rounds = 2 # two\n\n[policy.limits]\nbatch_max = 7\n\n[checks]\ntest = \"make\"\n";
         let merged = merge("countersign.toml", before, &settings()).unwrap();
         assert!(merged.text.starts_with(before), "{}", merged.text);
         assert_eq!(merged.added, ["agents.engineer.adapter"]);

@@ -2,7 +2,7 @@
 //! (`epic-state.json`), task files, and story files.
 
 use flow::TicketId;
-use flow::ticket::{Spec, TicketContext};
+use flow::ticket::{ImportedEntry, ImportedFormat, Spec, TicketContext};
 use serde_json::{Map, Value};
 
 use super::ticket_fields::{LenientFields, TicketFields, sentence};
@@ -11,6 +11,30 @@ use crate::failure::Failure;
 
 /// Maximum size of an epic file.
 pub const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Fields of task files and epic states that exports write back, so they are not unknown.
+pub(super) const CONTRACT_FIELDS: [&str; 17] = [
+    "assigned_to",
+    "blocks",
+    "created_at",
+    "created_by",
+    "current_review_report",
+    "deliverables",
+    "failure_reason",
+    "git_info",
+    "notes",
+    "plan",
+    "retry_count",
+    "review_approved",
+    "review_completed_at",
+    "review_history",
+    "review_started_at",
+    "revision_count",
+    "status",
+];
+/// Names of our own fields in a ticket's context. A file of another system must not set them: they
+/// would bind the ticket to a repository or a worker.
+const RESERVED_FIELDS: [&str; 5] = ["coordination", "imported", "needs", "remote", "repository"];
 
 /// Tickets of one epic file.
 #[derive(Clone, Debug)]
@@ -86,7 +110,18 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
         && let Some(Value::Object(fields)) = value(name, bytes)?
     {
         let entry = task(name, &fields)?;
-        let (id, spec) = entry.ticket;
+        let (id, mut spec) = entry.ticket;
+        if let Some(status @ ("completed" | "cancelled")) =
+            fields.get("status").and_then(Value::as_str)
+        {
+            let remark = format!("{id} is already {status}; no ticket is added for it");
+            return Ok(EpicFile {
+                remarks: vec![remark],
+                raw: Value::Object(fields),
+                ..EpicFile::group("", "")
+            });
+        }
+        keep_entry(&mut spec, ImportedFormat::Task, fields.clone(), &[]);
         return Ok(EpicFile {
             unread: entry.unread,
             ..single_ticket(id, spec, Value::Object(fields))
@@ -95,6 +130,22 @@ pub fn read_any(name: &str, bytes: &[u8]) -> Result<EpicFile, Failure> {
     let TicketRequest { id, spec } = ticket_file::read(name, bytes)?;
     let (id, spec) = story(id, spec);
     Ok(single_ticket(id, spec, Value::Null))
+}
+
+/// Keeps the whole entry with the ticket, so that an export writes it back.
+fn keep_entry(
+    spec: &mut Spec,
+    format: ImportedFormat,
+    fields: Map<String, Value>,
+    completed: &[String],
+) {
+    let extra = &mut spec.context.extra;
+    extra.retain(|key, _| !CONTRACT_FIELDS.contains(&key.as_str()));
+    spec.context.imported = Some(ImportedEntry {
+        format,
+        fields,
+        completed_dependencies: completed.iter().cloned().collect(),
+    });
 }
 
 fn single_ticket(id: TicketId, spec: Spec, raw: Value) -> EpicFile {
@@ -203,17 +254,23 @@ pub(super) fn task(name: &str, fields: &Map<String, Value>) -> Result<TicketEntr
     let LenientFields {
         fields: mut own,
         mut rest,
-        unread,
+        mut unread,
     } = TicketFields::read_leniently(fields);
     let title = own.title.take().or_else(|| own.id.clone());
     own.title = title.as_deref().map(findings::one_line);
     let mut inherited = context(rest.shift_remove("context").as_ref());
     inherited.extra.extend(rest);
+    for name in RESERVED_FIELDS {
+        if let Some(value) = inherited.extra.remove(name) {
+            unread.insert(name.to_owned(), value);
+        }
+    }
     let TicketRequest { id, mut spec } = own.into_request(name)?;
     let id = id.unwrap_or_else(|| id_for(&spec.title));
     let stated = spec.context;
     spec.context = TicketContext {
         epic: stated.epic.or(inherited.epic),
+        base_branch: stated.base_branch.or(inherited.base_branch),
         branch: stated.branch.or(inherited.branch),
         jira_key: stated.jira_key.or(inherited.jira_key),
         github_repo: stated.github_repo.or(inherited.github_repo),
@@ -243,6 +300,7 @@ fn context(value: Option<&Value>) -> TicketContext {
     let object = Value::Object(fields.clone());
     let field = |keys: &[&str]| text(&object, keys).map(str::to_owned);
     let known_fields = [
+        "base_branch",
         "jira_key",
         "github_repo",
         "pr_number",
@@ -256,6 +314,7 @@ fn context(value: Option<&Value>) -> TicketContext {
         .filter(|(key, _)| !known_fields.contains(&key.as_str()));
     TicketContext {
         epic: field(&["epic_key", "epic"]),
+        base_branch: field(&["base_branch"]),
         branch: field(&["branch_name", "branch"]),
         jira_key: field(&["jira_key"]),
         github_repo: field(&["github_repo"]),
@@ -336,12 +395,13 @@ fn epic_state(name: &str, raw: &Value, states: &Map<String, Value>) -> Result<Ep
         let entry = task(&format!("{name}: {key}"), &fields)?;
         unread.extend(entry.unread);
         let (ticket, mut spec) = entry.ticket;
-        spec.depends_on.retain(|need| {
-            states
-                .get(need.as_str())
-                .is_none_or(|state| !completed(state))
-        });
+        let is_met = |need: &TicketId| states.get(need.as_str()).is_some_and(completed);
+        let needs = spec.depends_on.iter().filter(|need| is_met(need));
+        let met: Vec<String> = needs.map(TicketId::to_string).collect();
+        spec.depends_on.retain(|need| !is_met(need));
         spec.context.epic = Some(id.clone());
+        let fields = state.as_object().cloned().unwrap_or_default();
+        keep_entry(&mut spec, ImportedFormat::EpicState, fields, &met);
         tickets.push((ticket, spec));
     }
     Ok(EpicFile {
@@ -431,7 +491,9 @@ tickets:
         let epic = read("epic-state.json", text.as_bytes()).unwrap().unwrap();
         assert_eq!(epic.tickets.len(), 1);
         assert!(epic.tickets[0].1.depends_on.is_empty());
-        assert_eq!(epic.tickets[0].1.context.extra["revision_count"], 1);
+        let kept = epic.tickets[0].1.context.imported.as_ref().unwrap();
+        assert_eq!(kept.fields["revision_count"], 1);
+        assert!(kept.completed_dependencies.contains("a"));
         assert_eq!(epic.remarks.len(), 1);
     }
 
@@ -447,7 +509,11 @@ tickets:
         );
         assert_eq!(spec.context.branch.as_deref(), Some("feature/x"));
         assert_eq!(spec.context.extra["jira_project"], "P");
-        assert_eq!(spec.context.extra["notes"][0], "n");
+        let kept = spec.context.imported.as_ref().unwrap();
+        assert_eq!(kept.fields["notes"][0], "n");
+        let done = br#"{"id": "fix-2", "title": "Mended", "status": "completed"}"#;
+        let read = read_any("task.json", done).unwrap();
+        assert!(read.tickets.is_empty() && read.remarks.len() == 1);
         let story = "# Story 2.1: The list\n\nShow it.\n\n## Acceptance Criteria\n- sorted\n";
         let read = read_any("story-2.1.md", story.as_bytes()).unwrap();
         assert_eq!(read.tickets[0].0.as_str(), "2.1");

@@ -97,24 +97,11 @@ pub(super) fn has_extension(name: &str, extension: &str) -> bool {
         .is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
-/// Fields of task files that the export writes again, so they are not unknown.
-const TASK_FILE_FIELDS: [&str; 9] = [
-    "assigned_to",
-    "blocks",
-    "created_at",
-    "created_by",
-    "deliverables",
-    "notes",
-    "plan",
-    "retry_count",
-    "status",
-];
-
 fn report_unknown_fields(mut report: ImportReport, file: &EpicFile) -> ImportReport {
     let mut keys = KeyTally::default();
     for (id, spec) in &file.tickets {
         for key in spec.context.extra.keys() {
-            if !TASK_FILE_FIELDS.contains(&key.as_str()) {
+            if !epic_file::CONTRACT_FIELDS.contains(&key.as_str()) {
                 keys.add(key, id.as_str());
             }
         }
@@ -377,5 +364,7 @@ fn criteria(text: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
+#[cfg(test)]
+mod round_trip;
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,13 @@ const POLICY_KEYS: [RenamedKey; 4] = [
 /// Keys of one of `[[policy.reviewers]]`.
 const REVIEWER_KEYS: [(&str, &str); 2] = [("lens", "focus"), ("confirms", "second_reviewer")];
 
+/// Keys of `[policy.limits]` that had no effect, with what happens instead.
+const RETIRED_LIMITS: [(&str, &str); 3] = [
+    ("queue_max", "a queue holds 100 open tasks"),
+    ("watchdog_secs", "lost leases are found at each claim"),
+    ("poll_secs", "agents are woken when there is work"),
+];
+
 const MICROS_PER_DOLLAR: f64 = 1e6;
 
 /// Gives everything its new name. Returns a sentence for each old one.
@@ -59,6 +66,15 @@ pub fn translate(table: &mut Table) -> Vec<String> {
             }
         }
     }
+    if let Some(Value::Table(limits)) = policy.get_mut("limits") {
+        for (key, instead) in RETIRED_LIMITS {
+            if limits.remove(key).is_some() {
+                warnings.push(format!(
+                    "`limits.{key}` has no effect, remove it: {instead}"
+                ));
+            }
+        }
+    }
     if let Some(Value::Table(budget)) = policy.get_mut("budget") {
         for scope in BUDGETS {
             if let Some(Value::Table(caps)) = budget.get_mut(scope) {
@@ -77,7 +93,11 @@ pub fn is_old(name: &str) -> bool {
     let in_policy = POLICY_KEYS.iter().any(|(old, _, values)| {
         *old == name || values.iter().any(|(old_value, _)| *old_value == name)
     });
-    in_policy || name == "usd_micros" || REVIEWER_KEYS.iter().any(|(old, _)| *old == name)
+    let retired = RETIRED_LIMITS.iter().any(|(key, _)| *key == name);
+    in_policy
+        || retired
+        || name == "usd_micros"
+        || REVIEWER_KEYS.iter().any(|(old, _)| *old == name)
 }
 
 /// The warnings about one file, as people read them.

@@ -56,6 +56,11 @@ pub fn export_form() -> impl TypedValueParser<Value = ExportForm> {
             "The `ReviewReport` of the last round",
             ExportForm::Report,
         ),
+        (
+            "revision",
+            "The revision context of the last round, JSON",
+            ExportForm::Revision,
+        ),
     ])
 }
 

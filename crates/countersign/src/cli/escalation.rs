@@ -133,6 +133,19 @@ pub fn explain(ticket: &flow::Ticket, waiting: &escalations::PendingEscalation) 
     lines.extend(ticket::rounds(ticket));
     lines.extend(ticket::ledger(ticket));
     lines.extend(ticket::findings_by_round_lines(ticket));
+    // Earlier rounds in their own words: the list above has only the newest words of a finding.
+    let earlier = waiting.feedback.len().saturating_sub(1);
+    for round in waiting.feedback.iter().take(earlier) {
+        let text = flow::export::feedback_text(round);
+        lines.extend(text.trim_end().lines().map(|line| format!("  {line}")));
+    }
+    let [critical, important, minor] = ticket.ledger.open_counts();
+    lines.push(format!(
+        "open: {critical} critical, {important} important, {minor} minor"
+    ));
+    if let Some(document) = &waiting.document {
+        lines.push(format!("findings document: {}", document.display()));
+    }
     lines.push("\ndecide".to_owned());
     for choice in &waiting.choices {
         let needed = match *choice {

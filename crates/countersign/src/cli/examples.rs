@@ -25,7 +25,15 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["init", "run", "review", "demo"]),
     (
         "Follow",
-        &["status", "watch", "log", "ticket", "escalation", "epic"],
+        &[
+            "status",
+            "watch",
+            "log",
+            "ticket",
+            "escalation",
+            "inbox",
+            "epic",
+        ],
     ),
     (
         "Set up",
@@ -38,7 +46,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Servers and workers",
         &[
-            "serve", "worker", "queue", "token", "mcp", "backup", "restore",
+            "serve", "open", "worker", "queue", "token", "mcp", "backup", "restore",
         ],
     ),
 ];
@@ -140,6 +148,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["countersign queue cancel fix-42 --why \"no longer needed\""],
     ),
     ("queue limit", &["countersign queue limit claude 4"]),
+    (
+        "queue pause",
+        &[
+            "countersign queue pause build --why \"the base is broken\"",
+            "countersign queue pause claude --provider --for 3600",
+        ],
+    ),
+    ("queue resume", &["countersign queue resume build"]),
+    ("inbox", &["countersign inbox --clear"]),
     (
         "ticket waive",
         &["countersign ticket waive T-7 F2 --why \"only trusted input\""],

@@ -15,9 +15,12 @@ pub struct Args {
     #[arg(long = "as", value_name = "FORM", value_parser = choices::export_form())]
     form: ExportFormat,
     /// Ids of the tickets.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "epic")]
     tickets: Vec<String>,
-    /// Round of the findings or report [default: the last].
+    /// A whole epic as an epic-state.json, with all fields of the imported file.
+    #[arg(long, value_name = "EPIC", conflicts_with = "tickets")]
+    epic: Option<String>,
+    /// Round of the findings, report or revision [default: the last].
     #[arg(long)]
     round: Option<u32>,
     /// Write to a new file instead of the terminal; an existing file is never overwritten.
@@ -34,6 +37,7 @@ impl Args {
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let request = ExportTickets {
         tickets: args.tickets.join(","),
+        epic: args.epic,
         form: args.form,
         round: args.round,
     };

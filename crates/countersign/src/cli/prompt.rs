@@ -30,11 +30,17 @@ pub async fn ask_decision(
         // A new agent cannot be named with a single letter.
         .filter(|choice| !matches!(choice, Choice::Reassign { .. }))
         .collect();
+    for line in blocked_lines(app, &stored.ticket) {
+        context.out.line(line);
+    }
     context.out.line("\nOptions:");
-    for (letter, choice) in ('a'..).zip(&choices) {
-        context
-            .out
-            .line(format!("{letter}) {}", choice_words(choice)));
+    let mut lines: Vec<String> = choices
+        .iter()
+        .map(|choice| format!("{}) {}", letter(choice), choice_words(choice)))
+        .collect();
+    lines.sort();
+    for line in lines {
+        context.out.line(line);
     }
     let Some(choice) = choose(context, &choices).await? else {
         return Ok(None);
@@ -48,11 +54,44 @@ pub async fn ask_decision(
     Ok(Some(resolved))
 }
 
+/// Summarizes the open findings and names the document that has them.
+fn blocked_lines(app: &App, ticket: &Ticket) -> Vec<String> {
+    let [critical, important, minor] = ticket.ledger.open_counts();
+    let mut lines = vec![
+        format!("\n⚠️ {} Review Blocked", ticket.id),
+        String::new(),
+        format!("- Critical: {critical}"),
+        format!("- Important: {important}"),
+        format!("- Minor: {minor}"),
+    ];
+    if let Some(document) = escalations::findings_document(app, ticket) {
+        lines.push(format!("\nFindings document: {}", document.display()));
+    }
+    lines
+}
+
+/// Returns the letter of a choice. Letters are fixed, so that a choice that is not offered does not
+/// move the others: a hand that types `a` never accepts by accident.
+fn letter(choice: &Choice) -> char {
+    match choice {
+        Choice::TakeOver => 'a',
+        Choice::Accept { .. } => 'b',
+        Choice::Continue => 'c',
+        Choice::Reset => 'd',
+        Choice::Reject => 'e',
+        Choice::Reassign { .. } => 'f',
+    }
+}
+
 fn choice_words(choice: &Choice) -> &'static str {
     match choice {
-        Choice::Accept { .. } => "Accept despite open findings (waived in your name)",
-        Choice::Continue => "Continue: one more round, or retry the interrupted step",
-        Choice::TakeOver => "Take over: you fix it by hand and resubmit",
+        Choice::TakeOver => "Manual review and fix (you take over and resubmit)",
+        Choice::Accept { .. } => {
+            "Accept findings and mark the ticket approved (not recommended; waived in your name)"
+        }
+        Choice::Continue => {
+            "Continue with 1 more review round (override limit), or retry the interrupted step"
+        }
         Choice::Reset => "Reset: restart the count of rounds",
         Choice::Reassign { .. } => "Give it to another builder or reviewer",
         Choice::Reject => "Reject: the ticket fails",
@@ -71,10 +110,8 @@ async fn choose(context: &Context, choices: &[Choice]) -> Result<Option<Choice>,
         if answer.is_empty() {
             return Ok(None);
         }
-        let picked = ('a'..)
-            .zip(choices)
-            .find(|(letter, _)| answer == letter.to_string());
-        if let Some((_, choice)) = picked {
+        let mut offered = choices.iter();
+        if let Some(choice) = offered.find(|choice| answer == letter(choice).to_string()) {
             return Ok(Some(choice.clone()));
         }
         context

@@ -1,13 +1,16 @@
-//! `countersign queue …`: lists and cancels jobs and tasks, and limits providers.
+//! `countersign queue …`: lists and cancels jobs and tasks, pauses queues and limits providers.
 
 use serde_json::json;
 
 use super::Context;
 use super::out::columns;
+use super::status::describe_scope;
 use app::failure::{ExitKind, Failure};
-use app::operations::questions::people::{ListProviderLimits, ProviderLimit};
+use app::operations::questions::people::{
+    CreatePause, EndPause, ListProviderLimits, PauseScopeKind, ProviderLimit,
+};
 use app::operations::questions::work::{CancelTask, ListJobs};
-use app::operations::queue;
+use app::operations::{pauses, queue};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -32,6 +35,22 @@ pub enum Verb {
         #[arg(long, default_value = "cancelled by hand")]
         why: String,
     },
+    /// Pause a queue, an agent or a provider: it gets no new jobs. Running jobs continue.
+    Pause {
+        #[command(flatten)]
+        target: PauseTarget,
+        /// Reason, shown to everybody who waits.
+        #[arg(long, default_value = "")]
+        why: String,
+        /// Ends the pause after this many seconds [default: no end].
+        #[arg(long = "for", value_name = "SECONDS")]
+        for_secs: Option<u64>,
+    },
+    /// End a pause.
+    Resume {
+        #[command(flatten)]
+        target: PauseTarget,
+    },
     /// Limit how many jobs of a provider run at once, on all machines together. Without a number,
     /// remove the limit; without a provider, list all limits.
     Limit {
@@ -40,6 +59,29 @@ pub enum Verb {
         #[arg(requires = "provider")]
         most: Option<u32>,
     },
+}
+
+/// The thing that a pause holds back.
+#[derive(Debug, clap::Args)]
+pub struct PauseTarget {
+    /// Name of the queue: build, check, review, verify, merge, or the name of an agent.
+    name: String,
+    /// The name is an agent.
+    #[arg(long, conflicts_with = "provider")]
+    agent: bool,
+    /// The name is a provider.
+    #[arg(long)]
+    provider: bool,
+}
+
+impl PauseTarget {
+    fn scope(&self) -> PauseScopeKind {
+        match (self.agent, self.provider) {
+            (true, _) => PauseScopeKind::Agent,
+            (false, true) => PauseScopeKind::Provider,
+            (false, false) => PauseScopeKind::Queue,
+        }
+    }
 }
 
 pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
@@ -62,6 +104,36 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             )
             .await
         }
+        Verb::Pause {
+            target,
+            why,
+            for_secs,
+        } => {
+            let (scope, name) = (target.scope(), target.name);
+            let request = CreatePause {
+                scope,
+                name,
+                why,
+                for_secs,
+            };
+            let pause = context.ask(request).await?;
+            let until = pause
+                .until
+                .map(|until| format!(" until {}", until.to_iso()));
+            let (kind, name) = describe_scope(&pause.scope);
+            let until = until.unwrap_or_default();
+            context.out.line(format!("{kind} {name} is paused{until}"));
+            context.out.print_json(&json!({ "pause": pause }));
+            Ok(ExitKind::Done)
+        }
+        Verb::Resume { target } => {
+            let (scope, name) = (target.scope(), target.name);
+            let ended = context.ask(EndPause { scope, name }).await?;
+            let (kind, name) = describe_scope(&ended.resumed);
+            context.out.line(format!("{kind} {name} gets jobs again"));
+            context.out.print_json(&ended);
+            Ok(ExitKind::Done)
+        }
         Verb::Limit { provider, most } => limit(provider, most, context).await,
         Verb::Cancel { task, why } => {
             let status = context.ask(CancelTask { task, why }).await?;
@@ -79,6 +151,11 @@ async fn limit(
     context: &Context,
 ) -> Result<ExitKind, Failure> {
     if let Some(provider) = provider {
+        if max.is_some() && !pauses::is_known_provider(&provider) {
+            context.out.note(format!(
+                "{provider:?} is no agent CLI that Countersign knows; the limit holds only for a `command:` agent whose program has this name"
+            ));
+        }
         context
             .ask(ProviderLimit {
                 provider,

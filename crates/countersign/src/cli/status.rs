@@ -1,5 +1,7 @@
 //! `countersign status`: shows tickets by stage, escalations, work and pauses.
 
+use std::collections::BTreeMap;
+
 use flow::Stage;
 use flow::narrate::Mood;
 use flow::usage::format_dollars;
@@ -40,6 +42,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         elsewhere,
         pauses,
         silent,
+        tasks,
     } = context.ask(question).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
     let query = ListEscalations {
@@ -73,26 +76,22 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         .as_deref()
         .and_then(|path| commit_review::load_waiting(&context.environment, path.as_ref()));
     context.out.print_json(&serde_json::json!({
-        "tally": tally.iter().map(|(stage, count)| (stage.as_str(), count)).collect::<std::collections::BTreeMap<_, _>>(),
+        "tally": tally.iter().map(|(stage, count)| (stage.as_str(), count)).collect::<BTreeMap<_, _>>(),
         "elsewhere": elsewhere,
         "waiting": waiting.items,
         "working": working,
         "pauses": pauses,
         "silent": silent,
+        "tasks": tasks,
         "commit_review": commit_review,
         "costs": costs,
     }));
     let out = &context.out;
-    let total: u64 = tally.iter().map(|(_, count)| count).sum();
-    if total == 0 && elsewhere > 0 {
-        out.line("no tickets in this repository yet; start one with `countersign run \"…\"`");
-    } else if total == 0 {
-        let hint = "no tickets yet; try `countersign demo`, or `countersign run \"…\"`";
-        out.line(hint);
-    } else {
-        out.line(count_by_stage(total, &tally, out));
+    print_counts(&tally, elsewhere, &tasks, out);
+    if tally.iter().any(|(_, count)| *count > 0) {
         out.line(costs.describe());
     }
+    print_tasks(&tasks, out);
     if elsewhere > 0 {
         let plural = if elsewhere == 1 { "" } else { "s" };
         let text = format!(
@@ -125,6 +124,33 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     print_silent(&silent, out);
     print_pauses(&pauses, out);
     Ok(ExitKind::Done)
+}
+
+/// Prints the number of tickets by stage, or what to do first.
+fn print_counts(tally: &[(Stage, u64)], elsewhere: u64, tasks: &BTreeMap<String, u64>, out: &Out) {
+    let total: u64 = tally.iter().map(|(_, count)| count).sum();
+    if total == 0 && elsewhere > 0 {
+        out.line("no tickets in this repository yet; start one with `countersign run \"…\"`");
+    } else if total == 0 && !tasks.is_empty() {
+        out.line("no tickets");
+    } else if total == 0 {
+        let hint = "no tickets yet; try `countersign demo`, or `countersign run \"…\"`";
+        out.line(hint);
+    } else {
+        out.line(count_by_stage(total, tally, out));
+    }
+}
+
+/// Prints the number of open tasks outside tickets.
+fn print_tasks(tasks: &BTreeMap<String, u64>, out: &Out) {
+    if !tasks.is_empty() {
+        let counts: Vec<String> = tasks
+            .iter()
+            .map(|(queue, count)| format!("{count} for {queue}"))
+            .collect();
+        let counts = counts.join(", ");
+        out.line(format!("open tasks: {counts} (countersign queue list)"));
+    }
 }
 
 fn print_commit_review(review: &CommitReview, out: &Out) {
@@ -187,7 +213,7 @@ fn ticket_cells(row: &TicketRow) -> Vec<String> {
     ]
 }
 
-fn describe_scope(scope: &PauseScope) -> (&'static str, &str) {
+pub(super) fn describe_scope(scope: &PauseScope) -> (&'static str, &str) {
     match scope {
         PauseScope::Agent(name) => ("agent", name),
         PauseScope::Queue(name) => ("queue", name),

@@ -7,6 +7,7 @@ mod bridge;
 mod door;
 mod git_http;
 mod logs;
+mod messages;
 mod notify;
 mod operate;
 #[cfg(feature = "otel")]

@@ -15,7 +15,9 @@ use super::{
     retry_while_store_away, trace, unreachable_end, wait_for_last_report,
 };
 use crate::agent::answer;
+use crate::cleanup;
 use crate::coordinator::{Error, TaskReport};
+use crate::log::LogErr as _;
 use crate::process::StopSignal;
 use crate::project::Project;
 use crate::run_records;
@@ -182,6 +184,7 @@ async fn report_task(
             failed_outcome(context, &claimed.job, error)
         }
     };
+    let is_over = !matches!(outcome, TaskOutcome::Retry { .. });
     let report = TaskReport {
         job: claimed.job.id,
         fence: claimed.job.fence,
@@ -193,7 +196,23 @@ async fn report_task(
     let coordinator = &context.project.coordinator;
     match retry_while_store_away(|| coordinator.finish(report.clone())).await {
         Err(error) if error.is_stale() => Ok(()),
+        Ok(()) if is_over => {
+            remove_working_files(context).await;
+            Ok(())
+        }
         ended => ended,
+    }
+}
+
+/// Removes the worktree and the other working files of a task that has ended. Its branch, its
+/// records and its transcript stay; uncommitted changes are kept under a ref.
+async fn remove_working_files(context: &JobContext<'_>) {
+    let (project, ticket) = (context.project, context.ticket);
+    if !project.config.keep_working_files {
+        let files = project.ticket_files(&ticket.id);
+        let removed = cleanup::remove_working_files(Some(&project.git), &files, ticket).await;
+        // Files that remain use disk space but do no harm.
+        removed.log_err("remove the working files of a finished task");
     }
 }
 

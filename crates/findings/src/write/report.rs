@@ -19,8 +19,9 @@ pub struct ReviewReport<'a> {
     pub findings: &'a [&'a Finding],
     pub blocking_issues: &'a [BlockingIssue],
     pub revision_notes: Option<&'a str>,
-    pub all_critical_dimensions_pass: bool,
-    pub overall_score_above_threshold: bool,
+    /// `None` if nobody scored: nothing was compared.
+    pub all_critical_dimensions_pass: Option<bool>,
+    pub overall_score_above_threshold: Option<bool>,
 }
 
 /// Writes the report as JSON.

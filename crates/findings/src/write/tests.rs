@@ -202,8 +202,8 @@ fn the_review_report_has_the_second_seeds_keys_and_is_read_back() {
         findings: &listed,
         blocking_issues: &blocking,
         revision_notes: Some("Do it"),
-        all_critical_dimensions_pass: true,
-        overall_score_above_threshold: false,
+        all_critical_dimensions_pass: Some(true),
+        overall_score_above_threshold: Some(false),
     });
     let keys: Vec<&str> = report
         .as_object()

@@ -13,7 +13,7 @@ use super::transition::Transition;
 use crate::event::Lease;
 use crate::ledger::IncomingFinding;
 use crate::policy::{OnExhausted, Policy, ReviewerConfig};
-use crate::ticket::{Reason, ReviewerAnswer, ReworkReason, Round, Spec, Stage};
+use crate::ticket::{Reason, ReviewerAnswer, ReworkReason, Round, RoundFinding, Spec, Stage};
 use crate::verdict::{Verdict, compute_verdict};
 
 /// Verdicts without a drop in open must-fix findings after which the loop ends.
@@ -252,6 +252,17 @@ impl Transition<'_> {
     }
 
     fn record_round(&mut self, verdict: &Verdict) {
+        let answers = self.ticket.panel.iter().filter_map(|it| it.answer.as_ref());
+        let reported: BTreeSet<&String> = answers.flat_map(|answer| &answer.reported).collect();
+        let entries = self.ticket.ledger.entries.iter();
+        let findings = entries
+            .filter(|entry| reported.contains(&entry.id))
+            .map(|entry| RoundFinding {
+                id: entry.id.clone(),
+                finding: entry.finding.clone(),
+                blocking: entry.blocking,
+            })
+            .collect();
         let submission = self.ticket.submission.clone().unwrap_or_default();
         self.ticket.rounds.push(Round {
             number: self.ticket.round,
@@ -271,6 +282,8 @@ impl Transition<'_> {
                 .map(|checks| checks.results.clone())
                 .unwrap_or_default(),
             usage: self.ticket.spent.round,
+            findings,
+            scores: crate::verdict::round_scores(&self.ticket, self.policy),
         });
     }
 

@@ -77,6 +77,8 @@ fn approved(mut ticket: Ticket, by: ApprovedBy, panel: Vec<PanelReviewer>) -> Ti
         panel,
         checks: Vec::new(),
         usage: Usage::default(),
+        findings: Vec::new(),
+        scores: BTreeMap::new(),
     });
     ticket.approval = Some(Approval {
         commit: "c1".to_owned(),

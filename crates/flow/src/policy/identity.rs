@@ -98,7 +98,11 @@ fn canonical(table: &str, value: Value, unsaid: Option<&Value>) -> Value {
                 let unsaid = unsaid.and_then(|unsaid| unsaid.get(&key));
                 entry(table, &key, value, unsaid)
             });
-            Value::Object(entries.collect::<Map<String, Value>>())
+            let mut entries = entries.collect::<Map<String, Value>>();
+            if table == "limits" {
+                entries = with_retired_limits(entries);
+            }
+            Value::Object(entries)
         }
         // Items of a list are complete tables, and `{}` has no item to compare with. So all their
         // keys count.
@@ -143,6 +147,23 @@ fn entry(table: &str, key: &str, value: Value, unsaid: Option<&Value>) -> Option
         (_, other) => canonical(&path, other, unsaid),
     };
     Some((name.to_owned(), value))
+}
+
+/// Adds limits that no longer exist, with their old defaults and at their old places: ids of stored
+/// policies were made with them.
+fn with_retired_limits(limits: Map<String, Value>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (key, value) in limits {
+        if key == "heartbeat_secs" {
+            all.insert("queue_max".to_owned(), 100.into());
+            all.insert(key, value);
+            all.insert("watchdog_secs".to_owned(), 60.into());
+            all.insert("poll_secs".to_owned(), 30.into());
+        } else {
+            all.insert(key, value);
+        }
+    }
+    all
 }
 
 fn is_first_key(table: &str, key: &str) -> bool {

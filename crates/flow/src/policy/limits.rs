@@ -60,14 +60,28 @@ pub struct Limits {
     pub disk_files_max: u64,
     /// Findings that are kept of one review; more are counted.
     pub findings_max: u32,
-    /// Jobs that wait in one queue.
-    pub queue_max: u32,
     /// Silence of an agent that is reported.
     pub heartbeat_secs: u64,
-    /// Interval of the search for lost leases.
-    pub watchdog_secs: u64,
-    /// Interval of the search for work if no wake-up arrives.
-    pub poll_secs: u64,
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    pub queue_max: RetiredLimit,
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    pub watchdog_secs: RetiredLimit,
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    pub poll_secs: RetiredLimit,
+}
+
+/// A limit of an earlier version that had no effect. Stored policies have it, so it is read and
+/// ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetiredLimit;
+
+impl<'de> Deserialize<'de> for RetiredLimit {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(from).map(|_| Self)
+    }
 }
 
 impl Default for Limits {
@@ -93,10 +107,10 @@ impl Default for Limits {
             disk_bytes_max: 10 << 30,
             disk_files_max: 1_000_000,
             findings_max: 200,
-            queue_max: 100,
             heartbeat_secs: 600,
-            watchdog_secs: 60,
-            poll_secs: 30,
+            queue_max: RetiredLimit,
+            watchdog_secs: RetiredLimit,
+            poll_secs: RetiredLimit,
         }
     }
 }

@@ -33,6 +33,9 @@ impl Ticket {
     pub fn without_wording(mut self) -> Self {
         for round in &mut self.rounds {
             round.verdict = round.verdict.clone().without_wording();
+            // Earlier versions did not keep them.
+            round.findings.clear();
+            round.scores.clear();
         }
         self
     }

@@ -65,12 +65,9 @@ fn sergeant_sends_back_for_minor_findings() {
 #[test]
 fn queue_has_the_defaults_of_001() {
     let limits = preset("queue").limits;
-    assert_eq!(limits.poll_secs, 30);
     assert_eq!(limits.retries_max, 5);
     assert_eq!(limits.build_secs, 1_800);
-    assert_eq!(limits.queue_max, 100);
     assert_eq!(limits.heartbeat_secs, 600);
-    assert_eq!(limits.watchdog_secs, 60);
 }
 
 #[test]

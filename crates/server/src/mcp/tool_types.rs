@@ -131,6 +131,35 @@ pub struct ReviewResultParams {
     /// For a verification: your answer for each finding.
     #[serde(default)]
     pub answers: Vec<FindingAnswer>,
+    // The other fields of a review report. They are taken so that a report can be sent as it is, and
+    // are not in the schema, which is sent to the model with every call. All of them are computed
+    // here, but two: `status` is the verdict if `approved` is missing, and `ticket_id` must be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub ticket_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub status: Option<ReportStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub reviewed_at: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub reviewer: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub revision_count: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub pass_criteria_met: Option<Value>,
+}
+
+/// Status of a review report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportStatus {
+    Pass,
+    Fail,
 }
 
 /// Schema of a finding. The reader takes more forms than this one; it is what agents are shown.

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::reporting::once;
 use super::tool_types::{
     AcceptedReply, AssignmentParams, DiffParams, DisputeParams, HeartbeatParams, HelpParams,
-    LeaseReply, MessageReply, NoParams, ReviewResultParams, SendMessageParams, SubmitParams,
-    SubmitReply, SummaryParams, WaitParams, WorkReply,
+    LeaseReply, MessageReply, NoParams, ReportStatus, ReviewResultParams, SendMessageParams,
+    SubmitParams, SubmitReply, SummaryParams, WaitParams, WorkReply,
 };
 use super::{McpServer, error_text};
 use app::failure::Failure;
@@ -578,8 +578,15 @@ fn verdict_input(review: ReviewResultParams) -> VerdictInput {
             report.insert(name.to_owned(), value);
         }
     }
+    // A report that says `pass` and `approved: false` is no approval.
+    let passes = review.status.map(|status| status == ReportStatus::Pass);
+    let approved = match (review.approved, passes) {
+        (Some(approved), Some(passes)) => Some(approved && passes),
+        (approved, passes) => approved.or(passes),
+    };
     VerdictInput {
-        approved: review.approved,
+        approved,
+        ticket: review.ticket_id,
         feedback: review.feedback,
         report,
         answers: review.answers,

@@ -31,6 +31,8 @@ pub struct ReviewOutcome {
 #[derive(Clone, Debug, Default)]
 pub struct VerdictInput {
     pub approved: Option<bool>,
+    /// The ticket that a report names. A report on another ticket is refused.
+    pub ticket: Option<String>,
     pub feedback: String,
     /// Fields and findings of a whole review report, as received.
     pub report: Map<String, Value>,
@@ -66,6 +68,17 @@ pub async fn submit_verdict(
     once: Option<Once>,
 ) -> Result<ReviewOutcome, Failure> {
     let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
+    let id = &claim.stored.ticket.id;
+    if let Some(named) = verdict.ticket.as_deref()
+        && named != id.as_str()
+    {
+        let named = findings::one_line(named);
+        return Err(Failure::new(
+            ExitKind::Refused,
+            format!("the report is about {named}, and your assignment is {id}"),
+        )
+        .hint("send the report of this ticket, with its id or without ticket_id"));
+    }
     let (_, rules) = project::open_ticket_repository(app, &claim.stored.ticket).await?;
     let (coordinator, session) = (&app.coordinator, identity.agent_session());
     let (ticket, why) = if let Task::Verify { .. } = claim.task {

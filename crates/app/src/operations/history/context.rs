@@ -27,6 +27,7 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
         "commit": ticket.submission.as_ref().map(|submission| short_commit(&submission.commit)),
         "reason": ticket.escalation.as_ref().map(|pending| describe_reason(&pending.reason)),
         "feedback": flow::brief::feedback(ticket, policy),
+        "feedback_by_round": flow::export::feedback_by_round(ticket),
         "findings": findings(&ticket.ledger.open_must_fix(policy)),
         "notes": findings(&ticket.ledger.notes()),
         "choices": choices(ticket, policy),

@@ -151,13 +151,13 @@ impl PauseScopeKind {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePause {
-    scope: PauseScopeKind,
-    name: String,
+    pub scope: PauseScopeKind,
+    pub name: String,
     #[serde(default)]
-    why: String,
+    pub why: String,
     /// Without it the pause has no end.
     #[serde(default)]
-    for_secs: Option<u64>,
+    pub for_secs: Option<u64>,
 }
 
 #[async_trait]
@@ -176,13 +176,13 @@ impl Question for CreatePause {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndPause {
-    scope: PauseScopeKind,
-    name: String,
+    pub scope: PauseScopeKind,
+    pub name: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ResumedPause {
-    resumed: PauseScope,
+    pub resumed: PauseScope,
 }
 
 #[async_trait]

@@ -327,7 +327,11 @@ impl Question for ImportFile {
 #[serde(deny_unknown_fields)]
 pub struct ExportTickets {
     /// Ticket ids, separated by commas.
+    #[serde(default)]
     pub tickets: String,
+    /// A whole epic instead, as an epic state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epic: Option<String>,
     pub form: ExportFormat,
     #[serde(default)]
     pub round: Option<u32>,
@@ -345,10 +349,23 @@ impl Question for ExportTickets {
     const PATH: &'static str = "/api/v1/export";
 
     fn tickets(&self) -> Vec<&str> {
-        self.tickets.split(',').collect()
+        // A token for one ticket may not see an epic: the epic's name is not its ticket.
+        match &self.epic {
+            Some(epic) => vec![epic],
+            None => self.tickets.split(',').collect(),
+        }
     }
 
     async fn answer(self, app: &App) -> Result<ExportedDocuments, Failure> {
+        if let Some(epic) = &self.epic {
+            if self.form != ExportFormat::EpicState || !self.tickets.is_empty() {
+                return Err(Failure::usage(
+                    "an epic is exported alone, as an epic state",
+                ));
+            }
+            let documents = vec![export::export_epic(app, epic).await?];
+            return Ok(ExportedDocuments { documents });
+        }
         let ids: Vec<String> = self.tickets.split(',').map(str::to_owned).collect();
         let documents = export::export(app, self.form, &ids, self.round).await?;
         Ok(ExportedDocuments { documents })

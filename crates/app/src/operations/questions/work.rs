@@ -42,6 +42,9 @@ pub struct StatusSummary {
     /// Agents that make no calls although work waits for them.
     #[serde(default)]
     pub silent: Vec<SilentAgent>,
+    /// Open tasks outside tickets, by queue.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, u64>,
 }
 
 #[async_trait]
@@ -51,10 +54,11 @@ impl Question for ShowStatus {
     const PATH: &'static str = "/api/v1/status";
 
     async fn answer(self, app: &App) -> Result<StatusSummary, Failure> {
-        let (all, pauses, silent) = tokio::try_join!(
+        let (all, pauses, silent, tasks) = tokio::try_join!(
             tickets::tally(app),
             tickets::pauses(app),
-            silent_agents::list_silent(app)
+            silent_agents::list_silent(app),
+            listing::count_open(app)
         )?;
         let total: u64 = all.iter().map(|(_, count)| count).sum();
         let tally = match &self.repository {
@@ -67,6 +71,7 @@ impl Question for ShowStatus {
             tally: tally.into_iter().collect(),
             pauses,
             silent,
+            tasks,
         })
     }
 }

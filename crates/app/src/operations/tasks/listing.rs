@@ -1,7 +1,7 @@
 //! Lists tasks for people and the spool: the tasks of a queue, their status, and the queues that
 //! exist. It also cancels tasks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::worker::name::replica_of;
 pub use flow::task::TaskStatus;
@@ -69,6 +69,27 @@ pub async fn enqueue_task(
         Err(full @ store::Error::QueueFull { .. }) => Err(EnqueueError::Full(full.to_string())),
         Err(error) => Err(EnqueueError::NotNow(error)),
     }
+}
+
+/// Counts the open tasks by queue.
+pub async fn count_open(app: &App) -> Result<BTreeMap<String, u64>, Failure> {
+    let mut counts = BTreeMap::new();
+    for state in [JobState::Waiting, JobState::Ready, JobState::Leased] {
+        let query = JobQuery {
+            state: Some(state),
+            ..JobQuery::default()
+        };
+        let page = Page {
+            after: None,
+            most: TASKS_LISTED_MAX,
+        };
+        for job in app.coordinator.store.jobs(&query, &page).await?.items {
+            if matches!(job.work, JobWork::Free { .. }) && !job.queue.is_of_loop() {
+                *counts.entry(job.queue.to_string()).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
 }
 
 /// Lists the queue's tasks that have not ended.

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::settings::config_merge::ProposedSetting;
 use crate::settings::{config_problems, ticket_file};
 
+const WOKEN: &str = "agents are woken when there is work";
 /// Maximum number of agents in a file.
 const AGENTS_MAX: usize = 100;
 
@@ -269,7 +270,7 @@ impl FrameworkReader {
                 FrameworkRole::Other => self.no_equivalent(name, &source, "limits belong to roles, and this agent has none here"),
             },
             "max_retries" => self.limit(name, &source, "retries_max", value),
-            "poll_interval" => self.limit(name, &source, "poll_secs", value),
+            "poll_interval" => self.no_equivalent(name, &source, WOKEN),
             "can_commit" => {
                 let commits = value == &Value::Bool(true);
                 if commits == (role == FrameworkRole::Builder) {
@@ -348,7 +349,7 @@ impl FrameworkReader {
     fn framework_key(&mut self, name: &str, section: &str, key: &str, value: &Value) {
         let source = format!("{section}.{key}");
         match source.as_str() {
-            "task.poll_interval" => self.limit(name, &source, "poll_secs", value),
+            "task.poll_interval" => self.no_equivalent(name, &source, WOKEN),
             "task.max_retries" => self.limit(name, &source, "retries_max", value),
             "task.backoff_initial" => self.limit(name, &source, "backoff_secs", value),
             "task.backoff_max" => self.limit(name, &source, "backoff_secs_max", value),
@@ -366,9 +367,13 @@ impl FrameworkReader {
             "task.validate_tasks" | "task.validation_mode" => {
                 self.no_equivalent(name, &source, "a ticket needs a title; `criteria_required` makes reviews answer its acceptance criteria");
             }
-            "safeguards.max_queue_size" => self.limit(name, &source, "queue_max", value),
+            "safeguards.max_queue_size" => {
+                self.no_equivalent(name, &source, "a queue holds 100 open tasks");
+            }
             "safeguards.heartbeat_timeout" => self.limit(name, &source, "heartbeat_secs", value),
-            "safeguards.watchdog_interval" => self.limit(name, &source, "watchdog_secs", value),
+            "safeguards.watchdog_interval" => {
+                self.no_equivalent(name, &source, "lost leases are found at each claim");
+            }
             "safeguards.heartbeat_interval" => {
                 self.no_equivalent(name, &source, "workers renew their leases by themselves");
             }

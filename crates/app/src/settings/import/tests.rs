@@ -267,10 +267,7 @@ fn the_files_of_an_agent_framework_become_settings() {
         "policy.limits.build_secs = 3600",
         "policy.limits.review_secs = 1800",
         "policy.limits.retries_max = 4",
-        "policy.limits.queue_max = 100",
         "policy.limits.heartbeat_secs = 600",
-        "policy.limits.watchdog_secs = 60",
-        "policy.limits.poll_secs = 30",
     ] {
         says(&project, part);
     }

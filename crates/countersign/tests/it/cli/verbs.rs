@@ -558,7 +558,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
 
             waiting for a person
               greet  Greet by name
-                after 3 rounds, must-fix findings remain
+                after 3 rounds, the change is not approved
                 countersign escalation show greet
         "#]],
     );
@@ -566,7 +566,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
         &world,
         &["escalation", "list"],
         &expect![[r#"
-        greet  Greet by name  after 3 rounds, must-fix findings remain
+        greet  Greet by name  after 3 rounds, the change is not approved
             countersign escalation show greet
     "#]],
     );
@@ -575,7 +575,7 @@ fn a_ticket_that_waits_for_a_person_says_why_and_what_can_be_done() {
         &["escalation", "show", "greet"],
         &expect![[r#"
             greet: Greet by name
-              after 3 rounds, must-fix findings remain
+              after 3 rounds, the change is not approved
               | after 3 review rounds, issues remain
 
             rounds

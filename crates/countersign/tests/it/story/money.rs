@@ -87,7 +87,7 @@ fn rounds_are_capped_and_a_person_grants_one_more() {
     let world = World::new();
     greet_with(&world, &quarrel(), &["--max-rounds", "1"])
         .ends_with(4)
-        .says("after 1 rounds, must-fix findings remain");
+        .says("after 1 round, the change is not approved");
     resolve(&world, &["continue"]).ends_with(0);
     greet_with(&world, &quarrel(), &["--max-rounds", "1"]).ends_with(4);
     assert_eq!(world.ticket("greet")["rounds"].as_array().unwrap().len(), 2);

@@ -45,7 +45,7 @@ fn a_reviewer_that_always_approves_does_not_outvote_one_that_reads() {
     world
         .call(&[&words[..], &["--reviewer", &nod, "--reviewer", &reads]].concat())
         .ends_with(4)
-        .says("after 3 rounds, must-fix findings remain");
+        .says("after 3 rounds, the change is not approved");
     assert_eq!(merges(&world), 0);
     world.must_be_sound();
 }

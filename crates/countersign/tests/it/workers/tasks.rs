@@ -94,6 +94,8 @@ fn a_task_is_done_in_its_repository_on_a_branch_of_its_own() {
     signal(worker.pid(), Signal::TERM);
     let ran = worker.wait(Duration::from_secs(30)).ends_with(0);
     ran.says("engineer-1, engineer-2: working on engineer");
+    let worktree = format!("tickets/task-{id}/worktree");
+    assert!(!world.data.join(worktree).exists());
 }
 
 #[test]
@@ -243,6 +245,7 @@ fn an_agent_does_not_choose_where_its_task_is_worked_on() {
     let world = world();
     let server = Server::start(&world);
     let bea = server.token("bea", "builder", &[]);
+    server.token("engineer", "builder", &[]);
     let task = json!({"agent_id": "engineer", "task_type": "fix", "title": "Mine",
         "context": {"repository": "/srv/repos/theirs", "needs": ["gpu=yes"], "pr_number": 4}});
     let queued = server.tool(&bea, "queue_task_for_agent", &task).unwrap();

@@ -1,8 +1,9 @@
-//! Routes for tokens, agents, pauses and provider limits.
+//! Routes for tokens, agents, messages, pauses and provider limits.
 
 use schemars::schema_for;
 
 use super::{Route, RouteAccess};
+use app::operations::questions::messages::{ListMessages, MarkMessageRead};
 use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ListAgents, ListPauses, ListProviderLimits, ListTokens,
     ProviderLimit, RevokeToken, RotateToken,
@@ -27,6 +28,11 @@ pub const ROUTES: &[Route] = &[
         RouteAccess::People,
         "Lists agents and workers that have called.",
     ),
+    Route::for_question::<ListMessages>(
+        RouteAccess::People,
+        "Lists unread messages to you, and to all people.",
+    ),
+    Route::for_question::<MarkMessageRead>(RouteAccess::People, "Marks a message as read."),
     Route::for_question::<ListPauses>(
         RouteAccess::People,
         "Lists the pauses of agents, queues and providers.",

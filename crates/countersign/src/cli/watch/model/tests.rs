@@ -132,7 +132,7 @@ fn escalated() -> (Stored, PendingEscalation) {
     let waiting = PendingEscalation {
         id: id("T-400"),
         title: "Greet by name".to_owned(),
-        reason: "after 3 rounds, must-fix findings remain".to_owned(),
+        reason: "after 3 rounds, the change is not approved".to_owned(),
         evidence: String::new(),
         choices: vec![
             "accept",
@@ -142,6 +142,8 @@ fn escalated() -> (Stored, PendingEscalation) {
             "reassign",
             "reject",
         ],
+        feedback: Vec::new(),
+        document: None,
     };
     let stored = Stored {
         number: 400,
@@ -382,10 +384,10 @@ fn an_escalated_ticket_asks_to_be_settled() {
             T-400  escalated  round 1  Greet by name
              rounds 0  findings 1  diff  log
             ────────────────────────────────────────────────────────────────────────────────
-            waits for you: after 3 rounds, must-fix findings remain; s settles it
+            waits for you: after 3 rounds, the change is not approved; s settles it
               escalated, waits for a person's decision
               commit c0ffeec0ff on countersign/T-400 (0 files)
-              after 3 rounds, must-fix findings remain
+              after 3 rounds, the change is not approved
               resolve it: countersign escalation show T-400
               spent $0.00, 0 tokens, 0 s
 
@@ -415,7 +417,7 @@ fn the_diff_has_its_findings_in_place() {
             T-400  escalated  round 1  Greet by name
              rounds 0  findings 1  diff  log
             ────────────────────────────────────────────────────────────────────────────────
-            waits for you: after 3 rounds, must-fix findings remain; s settles it
+            waits for you: after 3 rounds, the change is not approved; s settles it
             T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
 
             greet.sh  +1 -1
@@ -467,10 +469,10 @@ fn all_six_choices_are_offered_and_asked_about() {
             T-400  escalated  round 1  Greet by name
              rounds 0  findings 1  diff  log
             ────────────────────────────────────────────────────────────────────────────────
-            waits for you: after 3 rounds, must-fix findings remain; s settles it
+            waits for you: after 3 rounds, the change is not approved; s settles it
               escalated, waits for a person's decision
               commit c0ffeec0ff on countersign/T-400 (0 files)
-              after 3 rounds, must-fix findings remain
+              after 3 rounds, the change is not approved
               resolve it: countersign escalation show T-400
               spent $0.00, 0 tokens, 0 s
 
@@ -494,10 +496,10 @@ fn all_six_choices_are_offered_and_asked_about() {
         T-400  escalated  round 1  Greet by name
          rounds 0  findings 1  diff  log
         ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
+        waits for you: after 3 rounds, the change is not approved; s settles it
           escalated, waits for a person's decision
           commit c0ffeec0ff on countersign/T-400 (0 files)
-          after 3 rounds, must-fix findings remain
+          after 3 rounds, the change is not approved
           resolve it: countersign escalation show T-400
           spent $0.00, 0 tokens, 0 s
 
@@ -741,7 +743,7 @@ fn a_finding_is_written_on_a_line_of_the_diff() {
         T-400  escalated  round 1  Greet by name
          rounds 0  findings 1  diff  log
         ────────────────────────────────────────────────────────────────────────────────
-        waits for you: after 3 rounds, must-fix findings remain; s settles it
+        waits for you: after 3 rounds, the change is not approved; s settles it
         T-400  round 3  abcdefabcd..c0ffeec0ff  1 file, 1 finding open
 
         greet.sh  +1 -1
