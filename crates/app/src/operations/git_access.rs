@@ -52,12 +52,12 @@ impl Drop for GitAnswer {
 
 /// Service of git that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GitService {
+pub enum GitOperation {
     UploadPack,
     ReceivePack,
 }
 
-impl GitService {
+impl GitOperation {
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "git-upload-pack" => Some(Self::UploadPack),
@@ -135,8 +135,8 @@ impl GitClaim {
     }
 
     /// Refuses a service that the claim does not allow, before a body is read.
-    pub fn require_service(&self, service: GitService) -> Result<(), Failure> {
-        if service == GitService::UploadPack || self.may_push() {
+    pub fn require_operation(&self, service: GitOperation) -> Result<(), Failure> {
+        if service == GitOperation::UploadPack || self.may_push() {
             return Ok(());
         }
         let kind = self.claim.task.word();
@@ -150,7 +150,7 @@ impl GitClaim {
     pub async fn list_refs(
         &self,
         app: &App,
-        service: GitService,
+        service: GitOperation,
         call: GitCall,
     ) -> Result<GitAnswer, Failure> {
         let prepared = self.prepare(app).await?;
@@ -170,7 +170,7 @@ impl GitClaim {
         let prepared = self.prepare(app).await?;
         let view = prepared.shared_view().await?;
         prepared
-            .run_backend(&view, post(GitService::UploadPack, call))
+            .run_backend(&view, post(GitOperation::UploadPack, call))
             .await
     }
 
@@ -320,7 +320,7 @@ impl PreparedView {
     ) -> Result<GitAnswer, Failure> {
         self.create_view(view).await?;
         let answer = self
-            .run_backend(view, post(GitService::ReceivePack, call))
+            .run_backend(view, post(GitOperation::ReceivePack, call))
             .await?;
         let Some(new) = new else {
             return Ok(answer);
@@ -354,7 +354,7 @@ impl PreparedView {
     }
 }
 
-fn post(service: GitService, call: GitCall) -> BackendRequest {
+fn post(service: GitOperation, call: GitCall) -> BackendRequest {
     BackendRequest {
         method: "POST",
         path: service.name(),

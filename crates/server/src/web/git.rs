@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::problem::{Problem, RefusalReason};
 use super::{ServerState, body, trace};
 use app::failure::{ExitKind, Failure};
-use app::operations::git_access::{self, GitAddress, GitAnswer, GitCall, GitClaim, GitService};
+use app::operations::git_access::{self, GitAddress, GitAnswer, GitCall, GitClaim, GitOperation};
 use app::operations::identity::AuthError;
 
 /// Requests that run git at the same time.
@@ -53,7 +53,7 @@ pub async fn refs(
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     // Without a service it would be the old protocol, which reads single files.
-    let service = GitService::parse(&query.service).ok_or_else(|| {
+    let service = GitOperation::parse(&query.service).ok_or_else(|| {
         plain(
             StatusCode::FORBIDDEN,
             "name a service: git 1.6.6 or newer does",
@@ -61,7 +61,7 @@ pub async fn refs(
     })?;
     let (claim, _) = authenticate(&state, address, &headers).await?;
     let refusal = |failure| refusal(&claim, failure);
-    claim.require_service(service).map_err(refusal)?;
+    claim.require_operation(service).map_err(refusal)?;
     let _permit = acquire_permit(&state).await?;
     let call = call_of(&headers, Vec::new());
     let answer = claim.list_refs(&state.app, service, call).await;
@@ -94,7 +94,7 @@ pub async fn push(
     let (claim, (address, credential)) = authenticate(&state, address, &headers).await?;
     let refusal = |failure| refusal(&claim, failure);
     claim
-        .require_service(GitService::ReceivePack)
+        .require_operation(GitOperation::ReceivePack)
         .map_err(refusal)?;
     // The commands at the beginning are read before git runs, and git itself sends them plain.
     if headers.contains_key(header::CONTENT_ENCODING) {

@@ -84,7 +84,7 @@ fn where_a_server_runs_it_is_a_bridge_and_the_state_is_shared() {
     let mut agent = Agent::new(&world, &token, &[]);
     assert_eq!(agent.greet()["result"]["serverInfo"]["name"], "countersign");
     let tools = agent.ask("tools/list", &json!({}))["result"]["tools"].take();
-    assert_eq!(tools.as_array().unwrap().len(), 11);
+    assert_eq!(tools.as_array().unwrap().len(), 12);
     let mine = agent.assignment();
     let over_http = server
         .tool(&token, "get_my_assignment", &json!({}))
