@@ -139,7 +139,7 @@ pub struct ReviewResultParams {
 struct FindingParam {
     severity: FindingSeverity,
     title: String,
-    /// What goes wrong, and what shows it.
+    /// The failure and its evidence.
     #[schemars(default)]
     problem: String,
     #[schemars(default)]
