@@ -168,7 +168,7 @@ pub enum ReportStatus {
 struct FindingParam {
     severity: FindingSeverity,
     title: String,
-    /// What goes wrong, and what shows it.
+    /// The failure and its evidence.
     #[schemars(default)]
     problem: String,
     #[schemars(default)]
