@@ -85,8 +85,9 @@ impl Args {
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
-    // A broken certificate ends the start before anything is opened.
+    // A broken certificate or configuration ends the start before anything is opened.
     let tls = args.tls(context)?;
+    let settings = TaskSettings::read(&args, context)?;
     let mut app = context.open_app().await?;
     // Held until the end: a second server must not touch the files of this one.
     let _lock = server_lock::acquire(&app.environment).await?;
@@ -98,7 +99,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let (listener, address) = web::listen(args.listen).await?;
     let (stopper, stop) = StopSignal::pair();
     app.stop = stop.clone();
-    let mut tasks = ServerTasks::open(TaskSettings::read(&args, context)?, &app).await?;
+    let mut tasks = ServerTasks::open(settings, &app).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     // Published when the port is open. A client that reads the file can connect at once.
     let mut published = service::publish(&app, address, fingerprint).await?;

@@ -50,7 +50,7 @@ fn what_is_not_for_a_role_or_a_ticket_is_refused_and_written_down() {
     is_on_record(&world, "bea", "not for the role builder");
     assert_eq!(server.stage("two"), "queued");
     let evil = [("Origin", "null")];
-    server.send("GET", "/healthz", &evil, "").is(403);
+    server.send("GET", "/api/v1/status", &evil, "").is(403);
     is_on_record(&world, "nobody", "another origin");
     let evil = [("Host", "evil.example")];
     server.send("GET", "/api/v1/status", &evil, "").is(403);

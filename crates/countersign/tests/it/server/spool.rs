@@ -323,7 +323,8 @@ fn what_was_queued_another_way_is_shown_too() {
     let bad = json!({"agent_id": "qa", "pr": "main"});
     server.rest("POST", "/queue", &bad).is(422);
     let place = dir.root.to_str().unwrap();
-    let second = world.call(&["serve", "--listen", "127.0.0.1:0", "--spool", place]);
+    let other = World::new();
+    let second = other.call(&["serve", "--listen", "127.0.0.1:0", "--spool", place]);
     second.ends_with(2).says("another process uses the spool");
 }
 

@@ -17,8 +17,8 @@ impl<'a> Database<'a> {
         let state = world.root().display().to_string();
         world.variables.push(("CARGO_TARGET_DIR".to_owned(), state));
         let ran = call(world, "start").ends_with(0);
-        let (_, address) = ran.out.trim().split_once('=').unwrap();
-        world.database = Some(address.to_owned());
+        let (_, address) = ran.out.lines().next().unwrap().split_once('=').unwrap();
+        world.database = Some(address.trim_matches('\'').to_owned());
         Some(Self { world })
     }
 
