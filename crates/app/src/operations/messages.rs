@@ -141,7 +141,8 @@ async fn deliver(
         store_message(app, identity, name, kind, content, current.as_ref()).await?;
     }
     if recipients.has_person {
-        let body = json!({"to": findings::one_line(to), "kind": kind.word(),
+        let body = json!({"from": findings::one_line(&identity.actor.agent),
+            "to": findings::one_line(to), "kind": kind.word(),
             "content": findings::shorten(&findings::one_line(content), NOTE_CHARS_MAX)});
         app.note("message_to_person", body).await?;
     }

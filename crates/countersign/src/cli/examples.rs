@@ -157,6 +157,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("queue resume", &["countersign queue resume build"]),
     ("inbox", &["countersign inbox --clear"]),
+    ("open", &["countersign open"]),
     (
         "ticket waive",
         &["countersign ticket waive T-7 F2 --why \"only trusted input\""],

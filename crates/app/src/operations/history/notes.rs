@@ -8,9 +8,11 @@ pub fn describe_note(name: &str, by: &str, body: &Value) -> String {
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     let sentence = match name {
         "checkpoint" => text("summary").map(|summary| format!("{by}: {summary}")),
-        "message_to_person" => text("to")
-            .zip(text("content"))
-            .map(|(to, content)| format!("{by} to {to}: {content}")),
+        "message_to_person" => text("to").zip(text("content")).map(|(to, content)| {
+            // The server writes the note, the agent the message.
+            let from = text("from").unwrap_or(by);
+            format!("{from} to {to}: {content}")
+        }),
         "token_created" => text("agent").map(|agent| format!("{agent} may call the server")),
         "token_revoked" => {
             text("agent").map(|agent| format!("{agent} may no longer call the server"))

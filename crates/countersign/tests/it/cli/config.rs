@@ -92,10 +92,7 @@ fn every_value_says_where_it_came_from() {
         policy.limits.disk_bytes_max                      10737418240             preset four-rounds
         policy.limits.disk_files_max                      1000000                 preset four-rounds
         policy.limits.findings_max                        200                     preset four-rounds
-        policy.limits.queue_max                           100                     preset four-rounds
         policy.limits.heartbeat_secs                      600                     preset four-rounds
-        policy.limits.watchdog_secs                       60                      preset four-rounds
-        policy.limits.poll_secs                           30                      preset four-rounds
         policy.budget.round                               {}                      preset four-rounds
         policy.budget.ticket                              {}                      preset four-rounds
         policy.budget.day                                 {}                      preset four-rounds

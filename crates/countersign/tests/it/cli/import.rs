@@ -91,6 +91,7 @@ const AGENTS: &str = "agents:
   - {id: qa, queue: qa, prompt: Review.}
 ";
 const FRAMEWORK: &str = "communication_dir: .agent-communication
+task: {max_retries: 4}
 safeguards: {max_queue_size: 40, heartbeat_timeout: 600}
 ";
 
@@ -116,13 +117,13 @@ fn agents_become_settings_that_are_written_only_on_request() {
     }
     world.write(
         "countersign.toml",
-        "# mine\nbuilder = \"codex\" # cheap\n\n[policy.limits]\nqueue_max = 7\n",
+        "# mine\nbuilder = \"codex\" # cheap\n\n[policy.limits]\nretries_max = 7\n",
     );
     world
         .call(&["import", "--write", &agents, &framework])
         .ends_with(0)
         .says("kept: builder = \"codex\"")
-        .says("kept: policy.limits.queue_max = 7 stays")
+        .says("kept: policy.limits.retries_max = 7 stays")
         .says("next: countersign config check");
     let written = std::fs::read_to_string(world.root().join("repository/countersign.toml"));
     expect![[r#"
@@ -131,7 +132,7 @@ fn agents_become_settings_that_are_written_only_on_request() {
         reviewer = "qa"
 
         [policy.limits]
-        queue_max = 7
+        retries_max = 7
         heartbeat_secs = 600
 
         [agents.engineer]
