@@ -20,6 +20,9 @@ pub struct PendingEscalation {
     pub evidence: String,
     #[serde(deserialize_with = "read_known_choices")]
     pub choices: Vec<&'static str>,
+    /// True if `accept` needs the flag for red checks.
+    #[serde(default)]
+    pub accept_needs_flag: bool,
 }
 
 /// Reads choices and drops unknown ones, which a newer server may send.
@@ -58,16 +61,18 @@ pub async fn pending_escalation(
         .as_ref()
         .map(|escalation| describe_reason(&escalation.reason))
         .unwrap_or_default();
-    let choices = flow::available_choices(ticket, &policy)
-        .iter()
-        .map(Choice::as_str)
-        .collect();
+    let offered = flow::available_choices(ticket, &policy);
+    let choices = offered.iter().map(Choice::as_str).collect();
+    let over_red = Choice::Accept {
+        over_red_checks: true,
+    };
     Ok(PendingEscalation {
         id: ticket.id.clone(),
         title: ticket.spec.title.clone(),
         reason: why,
         evidence: describe_evidence(ticket),
         choices,
+        accept_needs_flag: offered.contains(&over_red),
     })
 }
 

@@ -29,6 +29,8 @@ pub async fn ask_decision(
     let choices: Vec<Choice> = choices
         // A new agent cannot be named with a single letter.
         .filter(|choice| !matches!(choice, Choice::Reassign { .. }))
+        // To land red checks takes the flag, typed in full.
+        .filter(|choice| !is_over_red_checks(choice))
         .collect();
     context.out.line("\nOptions:");
     for (letter, choice) in ('a'..).zip(&choices) {
@@ -46,6 +48,13 @@ pub async fn ask_decision(
     };
     let resolved = escalations::resolve(app, ticket.id.as_str(), choice, &why).await?;
     Ok(Some(resolved))
+}
+
+fn is_over_red_checks(choice: &Choice) -> bool {
+    let Choice::Accept { over_red_checks } = choice else {
+        return false;
+    };
+    *over_red_checks
 }
 
 fn choice_words(choice: &Choice) -> &'static str {
