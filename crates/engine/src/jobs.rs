@@ -194,7 +194,7 @@ impl JobError {
 fn interrupted() -> JobError {
     JobError {
         failure: Failure::Interrupted,
-        message: "the worker was stopped".to_owned(),
+        message: "stopped before it was done; `countersign run` continues it".to_owned(),
         usage: Usage::default(),
     }
 }
@@ -316,7 +316,7 @@ async fn perform_leased(
     let reported = tokio::select! {
         reported = report_result(&context, id, actor, result) => reported?,
         () = wait_for_last_report(stop) => {
-            let why = "the worker was stopped before it could report";
+            let why = "stopped before the result could be saved; the next `countersign run` continues";
             return Err(Error::Broken(why.to_owned()));
         }
     };

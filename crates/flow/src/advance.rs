@@ -22,7 +22,7 @@ mod table;
 mod transition;
 mod verify;
 
-pub use build::describe_forbidden_paths;
+pub use build::{describe_forbidden_paths, known_red_checks};
 pub use fallback::fallback_agent;
 pub use person::available_choices;
 pub use table::{allowed_roles, allowed_stages};
@@ -45,7 +45,8 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(
-        "{event} is not possible while the ticket is {stage}{}",
+        "{} is not possible while the ticket is {stage}{}",
+        event_words(event),
         possible_stages_suffix(stages)
     )]
     NotNow {
@@ -192,6 +193,20 @@ fn named_attempt_prefix(named: Option<&str>) -> String {
     named.map_or_else(String::new, |named| {
         format!("you named the attempt {named}, but ")
     })
+}
+
+/// Names an event in words for people. Other names are plain words apart from the underscore.
+fn event_words(event: &str) -> String {
+    match event {
+        "findings_added" => "to add findings".to_owned(),
+        "settled" => "to resolve an escalation".to_owned(),
+        "waived" => "to waive a finding".to_owned(),
+        "resubmitted" => "to resubmit".to_owned(),
+        "cancelled" => "to cancel".to_owned(),
+        "budget_raised" => "to raise the budget".to_owned(),
+        "dependencies_set" => "to set dependencies".to_owned(),
+        other => format!("the report {other}"),
+    }
 }
 
 fn possible_stages_suffix(stages: &[Stage]) -> String {

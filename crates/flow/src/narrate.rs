@@ -12,7 +12,9 @@ use crate::policy::Policy;
 use crate::rejection::{describe_rejection, list_reported};
 use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Ticket};
 use crate::usage::format_dollars;
-use details::{describe_added, describe_cost_so_far, describe_signers};
+use details::{
+    describe_added, describe_cost_so_far, describe_signers, describe_start, describe_unchanged,
+};
 use red_checks::describe_red_output;
 pub use red_checks::{describe_evidence, red_check_ends};
 
@@ -95,7 +97,8 @@ pub fn narrate(
 ) -> Vec<Sentence> {
     // A verdict begins the next round, but its event belongs to the round before.
     let round = before.map_or(after.round, |ticket| ticket.round);
-    let mut story = vec![describe_event(event, round, after, policy)];
+    let unchanged = before.and_then(|before| describe_unchanged(before, event, after));
+    let mut story = vec![unchanged.unwrap_or_else(|| describe_event(event, round, after, policy))];
     story.extend(describe_red_output(event));
     let reported = list_reported(event, after).into_iter();
     story.extend(reported.map(|line| plain("finding", line)));
@@ -185,10 +188,8 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
             } else {
                 String::new()
             };
-            plain(
-                "started",
-                format!("round {round}: {task} started by {who}{cost}"),
-            )
+            let text = describe_start(event, (round, task), after, policy);
+            plain("started", format!("{text}{cost}"))
         }
         EventKind::Submitted {
             submission, usage, ..

@@ -369,7 +369,7 @@ impl Ticket {
 }
 
 /// Current edition of the rules that describe and judge a submission.
-pub const EDITION: u32 = 1;
+pub const EDITION: u32 = 2;
 
 /// An exact commit, submitted by a builder or a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -401,7 +401,8 @@ pub struct Submission {
     pub claims: Vec<findings::CriterionAnswer>,
     pub summary: String,
     /// Rules to judge it by, so that stored tickets replay as they were decided. In edition 0 a
-    /// forbidden path counted as a red check, and reviewers' `paths` were not read like git's.
+    /// forbidden path counted as a red check, and reviewers' `paths` were not read like git's. Up to
+    /// edition 1 an unchanged commit was checked again after red checks.
     #[serde(skip_serializing_if = "counts::is_zero")]
     pub edition: u32,
 }

@@ -30,6 +30,9 @@ pub struct PendingEscalation {
     /// The findings document of the last round, on the machine that has the data.
     #[serde(default)]
     pub document: Option<PathBuf>,
+    /// True if `accept` needs the flag for red checks.
+    #[serde(default)]
+    pub accept_needs_flag: bool,
 }
 
 /// Returns the findings document of the ticket's last round, if it was written.
@@ -75,10 +78,11 @@ pub async fn pending_escalation(
         .as_ref()
         .map(|escalation| describe_reason(&escalation.reason))
         .unwrap_or_default();
-    let choices = flow::available_choices(ticket, &policy)
-        .iter()
-        .map(Choice::as_str)
-        .collect();
+    let offered = flow::available_choices(ticket, &policy);
+    let choices = offered.iter().map(Choice::as_str).collect();
+    let over_red = Choice::Accept {
+        over_red_checks: true,
+    };
     Ok(PendingEscalation {
         id: ticket.id.clone(),
         title: ticket.spec.title.clone(),
@@ -87,6 +91,7 @@ pub async fn pending_escalation(
         choices,
         feedback: feedback_by_round(ticket),
         document: findings_document(app, ticket),
+        accept_needs_flag: offered.contains(&over_red),
     })
 }
 

@@ -49,13 +49,14 @@ const FOLLOWED_MAX: usize = 256;
 /// `wait` for an event.
 pub async fn read_after(
     app: &App,
-    ticket: Option<&TicketId>,
+    (ticket, repository): (Option<&TicketId>, Option<&str>),
     after: Cursor,
     most: u32,
     wait: Duration,
 ) -> Result<LogPage, Failure> {
     let latest = overview::latest_cursor(app).await?;
-    let read = async || LogFollower::default().read(app, ticket, after, most).await;
+    let follower = || LogFollower::of_repository(repository.map(str::to_owned));
+    let read = async || follower().read(app, ticket, after, most).await;
     let page = read().await?;
     if page.end.is_some() || wait.is_zero() {
         return Ok(page);
@@ -64,23 +65,42 @@ pub async fn read_after(
     read().await
 }
 
+/// Newest events of all repositories among which those of one repository are looked for.
+const EVENTS_SEARCHED: u32 = 10_000;
+
 /// Reads the newest lines of the log.
 pub async fn latest(
     app: &App,
-    ticket: Option<&TicketId>,
+    (ticket, repository): (Option<&TicketId>, Option<&str>),
     most: u32,
 ) -> Result<Vec<LogLine>, Failure> {
-    let events = app.coordinator.store.newest_events(ticket, most).await?;
-    Ok(LogFollower::default()
-        .narrate_all(app, &events)
-        .await?
-        .lines)
+    let mut follower = LogFollower::of_repository(repository.map(str::to_owned));
+    // Events of other repositories lie between those that are wanted, so more are read.
+    let read = if repository.is_some() {
+        EVENTS_SEARCHED
+    } else {
+        most
+    };
+    let newest = app.coordinator.store.newest_events(ticket, read).await?;
+    let mut events = Vec::new();
+    for event in newest {
+        if follower.is_followed(app, &event).await? {
+            events.push(event);
+        }
+    }
+    let skipped = events.len().saturating_sub(most as usize);
+    let events = events.get(skipped..).unwrap_or_default();
+    Ok(follower.narrate_all(app, events).await?.lines)
 }
 
 /// Reads the log continuously, and keeps the replay of each ticket.
 #[derive(Debug, Default)]
 pub struct LogFollower {
     replays: BTreeMap<TicketId, TicketReplay>,
+    /// Only lines of tickets of this repository.
+    repository: Option<String>,
+    /// Whether a ticket belongs to the repository.
+    belongs: BTreeMap<TicketId, bool>,
 }
 
 /// A part of the log, and the position of its end; `None` if it is empty.
@@ -91,6 +111,35 @@ pub struct LogPage {
 }
 
 impl LogFollower {
+    /// Returns a follower of one repository, or of all.
+    pub fn of_repository(repository: Option<String>) -> Self {
+        Self {
+            repository,
+            ..Self::default()
+        }
+    }
+
+    /// Whether an event belongs to the repository that is followed.
+    async fn is_followed(&mut self, app: &App, event: &StoredEvent) -> Result<bool, Failure> {
+        let Some(repository) = &self.repository else {
+            return Ok(true);
+        };
+        let Some(id) = &event.ticket else {
+            return Ok(false);
+        };
+        if let Some(known) = self.belongs.get(id) {
+            return Ok(*known);
+        }
+        let stored = app.coordinator.store.ticket(id).await?;
+        let own = stored.and_then(|stored| stored.ticket.spec.context.repository);
+        let belongs = own.as_ref() == Some(repository);
+        if self.belongs.len() >= FOLLOWED_MAX {
+            self.belongs.clear();
+        }
+        self.belongs.insert(id.clone(), belongs);
+        Ok(belongs)
+    }
+
     pub async fn read(
         &mut self,
         app: &App,
@@ -111,6 +160,9 @@ impl LogFollower {
     async fn narrate_all(&mut self, app: &App, events: &[StoredEvent]) -> Result<LogPage, Failure> {
         let mut lines = Vec::new();
         for event in events {
+            if !self.is_followed(app, event).await? {
+                continue;
+            }
             if self.replays.len() >= FOLLOWED_MAX {
                 self.replays.clear();
             }

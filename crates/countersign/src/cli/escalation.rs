@@ -149,6 +149,11 @@ pub fn explain(ticket: &flow::Ticket, waiting: &escalations::PendingEscalation) 
     lines.push("\ndecide".to_owned());
     for choice in &waiting.choices {
         let needed = match *choice {
+            "accept" if waiting.accept_needs_flag => {
+                " --over-red-checks --why \"…\"   (its checks are not green)"
+            }
+            // Without a commit there is nothing that another reviewer could read.
+            "reassign" if ticket.submission.is_none() => " --builder \"…\"",
             "accept" | "reject" => " --why \"…\"",
             "reassign" => " --reviewer \"…\"",
             _ => "",

@@ -21,6 +21,9 @@ const READER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Args {
     /// Only events of this ticket.
     ticket: Option<String>,
+    /// Events of all repositories, not only of this one.
+    #[arg(long, conflicts_with = "ticket")]
+    all: bool,
     /// Only events after this position in the log (`TRANSACTION.SEQUENCE`, as in the JSON output).
     #[arg(long, value_parser = parse_cursor, value_name = "CURSOR")]
     after: Option<Cursor>,
@@ -58,12 +61,18 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     if args.follow {
         return follow(args, context).await;
     }
-    let lines = context.ask(log_query(&args)).await?.items;
+    let query = log_query(&args, context).await;
+    let is_filtered = query.repository.is_some();
+    let lines = context.ask(query).await?.items;
     context
         .out
         .print_json(&serde_json::json!({"events": lines}));
     if lines.is_empty() {
-        context.out.line("no events yet");
+        context.out.line(if is_filtered {
+            "no events in this repository yet; countersign log --all shows every repository"
+        } else {
+            "no events yet"
+        });
     }
     for line in lines.iter().filter(|line| is_shown(line, context)) {
         context.out.line(format_line(line, &context.out));
@@ -88,8 +97,14 @@ pub fn format_line(line: &LogLine, out: &Out) -> String {
     format!("{time}  {}  {text}", name.unwrap_or_default())
 }
 
-fn log_query(args: &Args) -> ReadLog {
+async fn log_query(args: &Args, context: &Context) -> ReadLog {
+    let repository = if args.all || args.ticket.is_some() {
+        None
+    } else {
+        context.repository().await
+    };
     ReadLog {
+        repository,
         ticket: args.ticket.clone(),
         after: args.after.map(format_cursor),
         limit: Some(args.limit),
@@ -110,7 +125,7 @@ fn print_lines(lines: &[LogLine], context: &Context) {
 /// Prints the newest events, then new ones as they happen: one line or JSON object each.
 async fn follow(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let out = &context.out;
-    let first = context.ask(log_query(&args)).await?;
+    let first = context.ask(log_query(&args, context).await).await?;
     print_lines(&first.items, context);
     let mut after = first.end;
     let mut reader = LogReader::new(&args, context).await?;
@@ -141,13 +156,15 @@ impl<'a> LogReader<'a> {
             let wait_secs = Some(READER_CHECK_INTERVAL.as_secs());
             let question = ReadLog {
                 wait_secs,
-                ..log_query(args)
+                ..log_query(args, context).await
             };
             return Ok(Self::Remote(context, question));
         }
         let ticket = args.ticket.as_deref().map(parse_ticket_id).transpose()?;
         let app = Box::new(context.open_app().await?);
-        Ok(Self::Local(app, ticket, LogFollower::default(), args.limit))
+        let repository = log_query(args, context).await.repository;
+        let follower = LogFollower::of_repository(repository);
+        Ok(Self::Local(app, ticket, follower, args.limit))
     }
 
     /// Waits for events after the position; returns none after a while.

@@ -29,6 +29,8 @@ pub async fn ask_decision(
     let choices: Vec<Choice> = choices
         // A new agent cannot be named with a single letter.
         .filter(|choice| !matches!(choice, Choice::Reassign { .. }))
+        // To land red checks takes the flag, typed in full.
+        .filter(|choice| !is_over_red_checks(choice))
         .collect();
     for line in blocked_lines(app, &stored.ticket) {
         context.out.line(line);
@@ -81,6 +83,13 @@ fn letter(choice: &Choice) -> char {
         Choice::Reject => 'e',
         Choice::Reassign { .. } => 'f',
     }
+}
+
+fn is_over_red_checks(choice: &Choice) -> bool {
+    let Choice::Accept { over_red_checks } = choice else {
+        return false;
+    };
+    *over_red_checks
 }
 
 fn choice_words(choice: &Choice) -> &'static str {

@@ -7,9 +7,9 @@ use flow::narrate::Mood;
 use flow::usage::format_dollars;
 use ratatui::text::Line;
 
-use super::Context;
 use super::out::{Out, columns};
 use super::paint::{render_line, stage_style};
+use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
 use app::operations::commit_review::{self, CommitReview};
 use app::operations::questions::decisions::ListEscalations;
@@ -67,6 +67,15 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         };
         context.ask(query).await?.items
     };
+    let mut stopped = Vec::new();
+    for row in &working {
+        let stored = context.ask(ticket::show_request(row.id.as_str())).await?;
+        let mut jobs = stored.ticket.jobs.iter();
+        // A job without a holder waits: nobody works on the ticket now.
+        if jobs.all(|job| job.holder.is_none()) {
+            stopped.push(row.id.clone());
+        }
+    }
     let costs = context
         .ask(ShowCosts {
             repository: repository.clone(),
@@ -80,6 +89,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         "elsewhere": elsewhere,
         "waiting": waiting.items,
         "working": working,
+        "stopped": stopped,
         "pauses": pauses,
         "silent": silent,
         "tasks": tasks,
@@ -117,6 +127,12 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let rows: Vec<Vec<String>> = working.iter().map(ticket_cells).collect();
     for line in columns(&rows) {
         out.line(line);
+    }
+    if !stopped.is_empty() {
+        out.line("\nnobody works on these now; continue with");
+    }
+    for id in &stopped {
+        out.line(context.pasteable(&format!("  countersign run {id}")));
     }
     if let Some(review) = &commit_review {
         print_commit_review(review, out);

@@ -90,6 +90,17 @@ impl Repository {
         })
     }
 
+    /// Returns the entries of a commit's top directory except one file, as a text that is equal if
+    /// all other content is equal.
+    pub async fn tree_without(&self, commit: &Oid, file: &str) -> Result<String, Error> {
+        let listed = self
+            .cached_answer(&["ls-tree", &commit.to_string()])
+            .await?;
+        let name = |line: &&str| line.split_once('\t').is_none_or(|(_, name)| name != file);
+        let lines: Vec<&str> = listed.lines().filter(name).collect();
+        Ok(lines.join("\n"))
+    }
+
     /// Returns the best common ancestor of two commits.
     pub async fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Oid, Error> {
         if a == b || self.facts.is_known_yes(&is_ancestor_args(a, b)) {

@@ -21,6 +21,8 @@ use crate::private_files;
 
 /// Prefix of the files that stand for a proof, next to the layers of the repository.
 const PREFIX: &str = "proof-";
+/// Configuration file of a project, at the root of its tree.
+const CONFIG_FILE: &str = "countersign.toml";
 /// Lock that one process holds while it proves a base of the repository.
 const LOCK: &str = "base-proof";
 /// Result of the last red proof, for jobs that waited for it.
@@ -192,12 +194,13 @@ pub async fn remember_green(context: &JobContext<'_>, commit: &Oid) -> Result<()
     Ok(())
 }
 
-/// Returns the file that stands for a proof of a commit: its tree, and everything of the
-/// configuration that the setup and the checks depend on.
+/// Returns the file that stands for a proof of a commit: its files, and everything of the
+/// configuration that the setup and the checks depend on. The configuration file itself is left
+/// out, so the proof of `init` holds for the commit that adds the file.
 async fn proof_path(context: &JobContext<'_>, commit: &Oid) -> Result<PathBuf, JobError> {
     let project = context.project;
     let config = &project.config;
-    let tree = project.git.tree_of(commit).await?;
+    let tree = project.git.tree_without(commit, CONFIG_FILE).await?;
     let level = project.sandbox_profile.as_ref().map(|one| one.level);
     let text = format!(
         "{tree} {:?} {:?} {:?} {level:?}",

@@ -77,7 +77,7 @@ async fn perform_leased(mut claimed: ClaimedTask, stop: StopSignal) -> Result<()
     };
     tokio::select! {
         reported = report_task(&context, &claimed, result) => reported,
-        () = wait_for_last_report(stop) => Err(Error::Broken("the worker was stopped before it could report".to_owned())),
+        () = wait_for_last_report(stop) => Err(Error::Broken("stopped before the result could be saved".to_owned())),
     }
 }
 

@@ -11,7 +11,9 @@ use super::transition::Transition;
 use crate::event::{FindingReport, Lease};
 use crate::job::Task;
 use crate::policy::{ProtectedChange, RedOnBase};
-use crate::ticket::{CheckOutcome, CheckResult, Checks, Reason, ReworkReason, Stage, Submission};
+use crate::ticket::{
+    CheckOutcome, CheckResult, Checks, Reason, ReworkReason, Stage, Submission, Ticket,
+};
 
 /// Reworks for forbidden paths before a person is asked.
 /// One chance is enough: the brief of that rework names the paths and the base to restore them
@@ -60,6 +62,8 @@ impl Transition<'_> {
         // The session lets the next round continue the same conversation. A builder that reports
         // none must not inherit the session of an earlier builder.
         self.ticket.assigned.session = session.map(str::to_owned);
+        // Read before the submission replaces the results of the commit before.
+        let known_red = known_red_checks(&self.ticket, submission);
         self.set_submission(submission)?;
         // Recorded after the submission is accepted, so that a refused one makes nobody an author.
         self.record_author();
@@ -69,8 +73,22 @@ impl Transition<'_> {
         for report in reports {
             self.ticket.ledger.apply_builder_report(round, &by, report);
         }
-        self.order_check();
+        match known_red {
+            Some(checks) => self.rework_unchanged(checks),
+            None => self.order_check(),
+        }
         Ok(())
+    }
+
+    /// Sends an unchanged commit back with the results that it already has. It counts as red checks
+    /// once more, so a builder that never changes anything reaches a person.
+    fn rework_unchanged(&mut self, checks: Checks) {
+        let red = filter_by_outcome(
+            &checks.results,
+            &[CheckOutcome::Failed, CheckOutcome::TimedOut],
+        );
+        self.ticket.checks = Some(checks);
+        self.rework_red_checks(red);
     }
 
     /// Replaces the current submission. This voids an approval.
@@ -247,6 +265,28 @@ impl Transition<'_> {
         }
         self.start_rework(ReworkReason::RedChecks { results });
     }
+}
+
+/// Returns the red results of the commit that a builder submits again without a change. After a
+/// person decided, the counter is at zero and the commit is checked: they may have mended the cause
+/// outside of it.
+pub fn known_red_checks(ticket: &Ticket, submission: &Submission) -> Option<Checks> {
+    let is_rework = matches!(ticket.rework_reason, Some(ReworkReason::RedChecks { .. }));
+    // Logs of earlier editions replay as they were decided.
+    if submission.edition < 2 || !is_rework || ticket.counts.red_checks == 0 {
+        return None;
+    }
+    let before = ticket.submission.as_ref()?;
+    let is_same = before.commit == submission.commit && before.base == submission.base;
+    let checks = ticket.checks.as_ref()?;
+    let is_red = |result: &CheckResult| {
+        matches!(
+            result.outcome,
+            CheckOutcome::Failed | CheckOutcome::TimedOut
+        )
+    };
+    let is_known = checks.commit == submission.commit && checks.results.iter().any(is_red);
+    (is_same && is_known).then(|| checks.clone())
 }
 
 /// Shows the end of each red check's output, and the likely fix.

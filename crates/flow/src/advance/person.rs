@@ -32,8 +32,9 @@ pub fn available_choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
     let all = [
         (
             ticket.submission.is_some(),
+            // Without the flag it would be refused, so red checks are named in the offer.
             Choice::Accept {
-                over_red_checks: false,
+                over_red_checks: !checks_gate(ticket, policy).passed,
             },
         ),
         (!at_hard_cap && !is_over_budget, Choice::Continue),

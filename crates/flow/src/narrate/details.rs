@@ -2,9 +2,12 @@
 
 use findings::Finding;
 
+use super::{Mood, Sentence, short_commit};
+use crate::advance::known_red_checks;
+use crate::event::{Event, EventKind};
 use crate::forecast::{describe_remaining, remaining_caps};
 use crate::policy::Policy;
-use crate::ticket::{Submission, Ticket};
+use crate::ticket::{Stage, Submission, Ticket};
 use crate::usage::{Usage, format_dollars};
 
 /// Names a person's findings: the first with its place, and the number of the rest.
@@ -72,4 +75,55 @@ mod tests {
             "2 findings: Quote it, a.rs:3 and 1 more"
         );
     }
+}
+
+/// Describes the start of a job. The first build waits until the base is proven, so it does not say
+/// that the builder runs.
+pub(super) fn describe_start(
+    event: &Event,
+    (round, task): (u32, &str),
+    after: &Ticket,
+    policy: &Policy,
+) -> String {
+    let who = &event.by.agent;
+    let is_first = after.stage == Stage::Building && after.submission.is_none();
+    if !is_first || !policy.needs_green_base() {
+        return format!("round {round}: {task} started by {who}");
+    }
+    // Only an agent that we start has a configured name. One that connects works in a checkout of
+    // its own, and nobody ran the checks for it.
+    if event.by.written.is_some() {
+        format!(
+            "round {round}: build given to {who}, which starts once the base is known to be green"
+        )
+    } else {
+        format!("round {round}: build started by {who}, without a check of the base")
+    }
+}
+
+/// Describes a submission of the commit whose checks are known to be red.
+pub(super) fn describe_unchanged(
+    before: &Ticket,
+    event: &Event,
+    after: &Ticket,
+) -> Option<Sentence> {
+    let EventKind::Submitted { submission, .. } = &event.what else {
+        return None;
+    };
+    known_red_checks(before, submission)?;
+    let (round, who) = (before.round, &event.by.agent);
+    let commit = short_commit(&submission.commit);
+    let next = if after.stage == Stage::Escalated {
+        "a person decides"
+    } else {
+        "it goes back to the builder"
+    };
+    let text = format!(
+        "round {round}: {who} changed nothing, {commit} still has the red checks; they were not run again, {next}"
+    );
+    Some(Sentence {
+        activity: "submitted",
+        mood: Mood::Bad,
+        text,
+    })
 }

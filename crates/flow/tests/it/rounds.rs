@@ -1,12 +1,12 @@
 //! Rounds: what costs one, when they end, and what follows.
 
 use findings::{ReviewClaim, Severity};
-use flow::event::AnswerOutcome;
+use flow::event::{AnswerOutcome, Choice};
 use flow::policy::{Limits, OnExhausted, ROUNDS_HARD_CAP};
 use flow::ticket::{CheckOutcome, Reason};
 use flow::{EventKind, Policy, Stage, Usage};
 
-use crate::story::{Story, approves, finding, house, rejects, review, reviewer};
+use crate::story::{Story, approves, finding, house, human, rejects, review, reviewer};
 
 fn reason(story: &Story) -> &Reason {
     &story
@@ -116,6 +116,27 @@ fn red_checks_cost_no_round_but_are_bounded() {
     }
     story.built("c4").checked(CheckOutcome::TimedOut);
     assert_eq!(reason(&story), &Reason::RedChecks { times: 4 });
+}
+
+#[test]
+fn an_unchanged_commit_after_red_checks_is_not_checked_again() {
+    let mut story = Story::begin();
+    story.built("c1").checked(CheckOutcome::Failed);
+    for times in 2..=3 {
+        story.built("c1");
+        assert_eq!(story.stage(), Stage::Rework);
+        assert_eq!(story.ticket.counts.red_checks, times);
+    }
+    story.built("c1");
+    assert_eq!(reason(&story), &Reason::RedChecks { times: 4 });
+    // A person may have mended the cause outside of the commit.
+    let what = EventKind::Settled {
+        choice: Choice::Continue,
+        why: String::new(),
+    };
+    story.tell(&human(), what);
+    story.built("c1");
+    assert_eq!(story.stage(), Stage::Checking);
 }
 
 #[test]

@@ -163,6 +163,8 @@ pub struct ReadLog {
     pub limit: Option<u32>,
     /// With `after`: wait up to this long for a new line if there is none.
     pub wait_secs: Option<u64>,
+    /// Only tickets of this repository.
+    pub repository: Option<String>,
 }
 
 /// Lines of the log.
@@ -189,16 +191,19 @@ impl Question for ReadLog {
         if let Some(id) = &ticket {
             app.coordinator.ticket(id).await?;
         }
+        // A named ticket is shown wherever it belongs.
+        let repository = self.repository.as_deref().filter(|_| ticket.is_none());
+        let wanted = (ticket.as_ref(), repository);
         let most = self.limit.unwrap_or(LINES_DEFAULT).clamp(1, LINES_MAX);
         let Some(after) = self.after.as_deref() else {
             let newest = overview::latest_cursor(app).await?;
-            let items = history::latest(app, ticket.as_ref(), most).await?;
+            let items = history::latest(app, wanted, most).await?;
             let end = items.last().map_or(newest, |line| line.cursor);
             return Ok(LogLines { items, end });
         };
         let after = parse_cursor(after).map_err(Failure::usage)?;
         let wait = Duration::from_secs(self.wait_secs.unwrap_or(0).min(WAIT_SECS_MAX));
-        let page = history::read_after(app, ticket.as_ref(), after, most, wait).await?;
+        let page = history::read_after(app, wanted, after, most, wait).await?;
         Ok(LogLines {
             items: page.lines,
             end: page.end.unwrap_or(after),

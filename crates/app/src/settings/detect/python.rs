@@ -98,9 +98,40 @@ fn wanted_tools(site: &ProjectSite<'_>) -> Vec<&'static str> {
         tools.push("flake8");
     }
     if words.contains("[tool.mypy]") || site.has("mypy.ini") {
-        tools.push("mypy");
+        // With files of its own in the configuration, an argument would replace them.
+        tools.push(if sets_mypy_files(site) {
+            "mypy-files"
+        } else {
+            "mypy"
+        });
     }
     tools
+}
+
+/// Whether the configuration of mypy names what it checks.
+fn sets_mypy_files(site: &ProjectSite<'_>) -> bool {
+    const KEYS: [&str; 3] = ["files", "packages", "modules"];
+    let manifest: toml::Table = site.text("pyproject.toml").parse().unwrap_or_default();
+    let section = manifest.get("tool").and_then(|tool| tool.get("mypy"));
+    if KEYS
+        .iter()
+        .any(|key| section.is_some_and(|one| one.get(key).is_some()))
+    {
+        return true;
+    }
+    let ini_files = ["mypy.ini", ".mypy.ini", "setup.cfg"];
+    ini_files.iter().any(|file| {
+        let text = site.text(file);
+        let section = text
+            .lines()
+            .map(str::trim)
+            .skip_while(|line| *line != "[mypy]");
+        let mut lines = section.skip(1).take_while(|line| !line.starts_with('['));
+        lines.any(|line| {
+            let key = line.split(['=', ':']).next().unwrap_or_default().trim();
+            KEYS.contains(&key)
+        })
+    })
 }
 
 fn checks(found: &mut SiteFindings, within: &str, tools: &[&str]) {
@@ -113,6 +144,7 @@ fn checks(found: &mut SiteFindings, within: &str, tools: &[&str]) {
         ("ruff", "lint", "ruff check ."),
         ("flake8", "lint", "flake8"),
         ("mypy", "types", "mypy ."),
+        ("mypy-files", "types", "mypy"),
     ] {
         if tools.contains(&tool) {
             found.check(name, format!("{within}{arguments}"));
@@ -124,7 +156,8 @@ fn checks(found: &mut SiteFindings, within: &str, tools: &[&str]) {
 /// files, and the project itself in a source or a flat layout.
 fn install_arguments(site: &ProjectSite<'_>, tools: &[&str]) -> Vec<String> {
     let manifest: toml::Table = site.text("pyproject.toml").parse().unwrap_or_default();
-    let mut packages: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    let names = tools.iter().map(|tool| tool.trim_end_matches("-files"));
+    let mut packages: Vec<String> = names.map(str::to_owned).collect();
     for group in TEST_GROUPS {
         let listed = manifest
             .get("dependency-groups")

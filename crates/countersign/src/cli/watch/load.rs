@@ -72,7 +72,7 @@ pub async fn load(
             ViewEvent::Diff(id, Box::new(changes))
         }
         ViewRequest::Log(id) => {
-            let lines = history::latest(app, Some(&id), LOG_LINES_MAX).await?;
+            let lines = history::latest(app, (Some(&id), None), LOG_LINES_MAX).await?;
             ViewEvent::Log(id, lines)
         }
         ViewRequest::Settle(id, decision) => {

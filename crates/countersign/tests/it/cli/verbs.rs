@@ -283,8 +283,8 @@ fn an_empty_world_says_what_to_do_first() {
         &world,
         &["log"],
         &expect![[r#"
-        no events yet
-    "#]],
+            no events in this repository yet; countersign log --all shows every repository
+        "#]],
     );
     says(
         &world,
@@ -313,7 +313,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &expect![[r#"
             queued: Greet by name
             estimate: round 1 unknown (scripted (builder) and scripted (reviewer) never worked here); left: 3 of 3 rounds
-            round 1: build started by scripted (builder)
+            round 1: build given to scripted (builder), which starts once the base is known to be green
             round 1: scripted (builder) submitted SHORT (1 file, $0.10)
             round 1: check started by countersign
             checks: test green
@@ -354,7 +354,7 @@ fn a_ticket_that_went_well_is_told_in_a_few_lines() {
         &["log", "greet"],
         &expect![[r#"
             TIME  greet  queued: Greet by name
-            TIME  greet  round 1: build started by scripted (builder)
+            TIME  greet  round 1: build given to scripted (builder), which starts once the base is known to be green
             TIME  greet  round 1: scripted (builder) submitted SHORT (1 file, $0.10)
             TIME  greet  round 1: check started by countersign
             TIME  greet  checks: test green
