@@ -18,6 +18,7 @@ use app::operations::{App, Cursor, overview, parse_ticket_id};
 const READER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags, as people write them")]
 pub struct Args {
     /// Only events of this ticket.
     ticket: Option<String>,

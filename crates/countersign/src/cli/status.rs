@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flow::Stage;
 use flow::narrate::Mood;
 use flow::usage::format_dollars;
+use flow::{Stage, TicketId};
 use ratatui::text::Line;
 
 use super::out::{Out, columns};
@@ -12,6 +12,7 @@ use super::paint::{render_line, stage_style};
 use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
 use app::operations::commit_review::{self, CommitReview};
+use app::operations::escalations::PendingEscalation;
 use app::operations::questions::decisions::ListEscalations;
 use app::operations::questions::tickets::ListTickets;
 use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
@@ -67,15 +68,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         };
         context.ask(query).await?.items
     };
-    let mut stopped = Vec::new();
-    for row in &working {
-        let stored = context.ask(ticket::show_request(row.id.as_str())).await?;
-        let mut jobs = stored.ticket.jobs.iter();
-        // A job without a holder waits: nobody works on the ticket now.
-        if jobs.all(|job| job.holder.is_none()) {
-            stopped.push(row.id.clone());
-        }
-    }
+    let stopped = stopped_tickets(context, &working).await?;
     let costs = context
         .ask(ShowCosts {
             repository: repository.clone(),
@@ -109,18 +102,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         );
         out.line(text);
     }
-    if !waiting.items.is_empty() {
-        out.line(format!(
-            "\n{}",
-            out.paint(Mood::Urgent, "waiting for a person")
-        ));
-    }
-    for entry in waiting.items {
-        let title = findings::one_line(&entry.title);
-        out.line(format!("  {}  {title}", out.bold(entry.id.as_str())));
-        out.line(format!("    {}", findings::one_line(&entry.reason)));
-        out.line(format!("    countersign escalation show {}", entry.id));
-    }
+    print_waiting(&waiting.items, out);
     if !working.is_empty() {
         out.line(format!("\n{}", out.bold("open")));
     }
@@ -140,6 +122,39 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     print_silent(&silent, out);
     print_pauses(&pauses, out);
     Ok(ExitKind::Done)
+}
+
+/// Returns the open tickets that nobody works on now.
+async fn stopped_tickets(
+    context: &Context,
+    working: &[TicketRow],
+) -> Result<Vec<TicketId>, Failure> {
+    let mut stopped = Vec::new();
+    for row in working {
+        let stored = context.ask(ticket::show_request(row.id.as_str())).await?;
+        let mut jobs = stored.ticket.jobs.iter();
+        // A job without a holder waits: nobody works on the ticket now.
+        if jobs.all(|job| job.holder.is_none()) {
+            stopped.push(row.id.clone());
+        }
+    }
+    Ok(stopped)
+}
+
+/// Prints the tickets that wait for a person, and the command that shows each.
+fn print_waiting(waiting: &[PendingEscalation], out: &Out) {
+    if !waiting.is_empty() {
+        out.line(format!(
+            "\n{}",
+            out.paint(Mood::Urgent, "waiting for a person")
+        ));
+    }
+    for entry in waiting {
+        let title = findings::one_line(&entry.title);
+        out.line(format!("  {}  {title}", out.bold(entry.id.as_str())));
+        out.line(format!("    {}", findings::one_line(&entry.reason)));
+        out.line(format!("    countersign escalation show {}", entry.id));
+    }
 }
 
 /// Prints the number of tickets by stage, or what to do first.

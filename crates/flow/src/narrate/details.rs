@@ -54,29 +54,6 @@ pub(super) fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
     format!(" (about {cost} a round so far; {left})")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_persons_findings_are_a_sentence() {
-        let finding = |title: &str| {
-            let text = format!("## Findings\n### [HIGH] {title}\n**File:** a.rs:3\n");
-            findings::read(&text).findings.remove(0)
-        };
-        let one = [finding("Quote it")];
-        assert_eq!(
-            describe_added(&one, true),
-            "a must-fix finding: Quote it, a.rs:3"
-        );
-        let two = [finding("Quote it"), finding("Again")];
-        assert_eq!(
-            describe_added(&two, false),
-            "2 findings: Quote it, a.rs:3 and 1 more"
-        );
-    }
-}
-
 /// Describes the start of a job. The first build waits until the base is proven, so it does not say
 /// that the builder runs.
 pub(super) fn describe_start(
@@ -126,4 +103,27 @@ pub(super) fn describe_unchanged(
         mood: Mood::Bad,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_findings_are_a_sentence() {
+        let finding = |title: &str| {
+            let text = format!("## Findings\n### [HIGH] {title}\n**File:** a.rs:3\n");
+            findings::read(&text).findings.remove(0)
+        };
+        let one = [finding("Quote it")];
+        assert_eq!(
+            describe_added(&one, true),
+            "a must-fix finding: Quote it, a.rs:3"
+        );
+        let two = [finding("Quote it"), finding("Again")];
+        assert_eq!(
+            describe_added(&two, false),
+            "2 findings: Quote it, a.rs:3 and 1 more"
+        );
+    }
 }

@@ -142,6 +142,7 @@ fn escalated() -> (Stored, PendingEscalation) {
             "reassign",
             "reject",
         ],
+        accept_needs_flag: false,
         feedback: Vec::new(),
         document: None,
     };
