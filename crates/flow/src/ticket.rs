@@ -24,7 +24,9 @@ pub use reason::Reason;
 pub use refusal::Refusal;
 
 /// Name of a ticket, chosen by the user or generated. It is always valid as part of a git ref.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct TicketId(String);
 
@@ -79,7 +81,19 @@ impl From<TicketId> for String {
 pub struct InvalidTicketId(pub String);
 
 /// Stage of a ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Waits for tickets that it depends on.
@@ -160,7 +174,7 @@ impl fmt::Display for Stage {
 }
 
 /// The request, written by a person or a program. No agent changes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Spec {
     pub title: String,
@@ -199,7 +213,7 @@ impl Default for Spec {
 }
 
 /// Origin of a ticket: its epic, repository, branches and links to other systems.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct TicketContext {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,7 +252,7 @@ impl TicketContext {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ticket {
     pub id: TicketId,
     /// Number of events applied so far.
@@ -366,7 +380,7 @@ impl Ticket {
 pub const EDITION: u32 = 1;
 
 /// An exact commit, submitted by a builder or a person.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Submission {
     pub commit: String,
@@ -401,13 +415,13 @@ pub struct Submission {
 }
 
 /// Results of the checks on one commit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checks {
     pub commit: String,
     pub results: Vec<CheckResult>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckResult {
     pub name: String,
     pub outcome: CheckOutcome,
@@ -418,7 +432,7 @@ pub struct CheckResult {
     pub wall_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed,
@@ -437,7 +451,7 @@ impl CheckOutcome {
 }
 
 /// One reviewer of the panel, for one round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PanelReviewer {
     pub name: String,
     pub attempts: u32,
@@ -451,7 +465,7 @@ pub struct PanelReviewer {
 }
 
 /// A usable review without its findings, which are in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReviewerAnswer {
     pub reviewer: String,
     /// Model of the reviewer, if known.
@@ -476,7 +490,7 @@ pub struct ReviewerAnswer {
 }
 
 /// Reason why a ticket goes back to its builder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ReworkReason {
     Findings,
@@ -499,7 +513,7 @@ pub enum ReworkReason {
 }
 
 /// A finished round, with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Round {
     pub number: u32,
     /// Rounds allowed when it was decided.
@@ -521,7 +535,7 @@ pub struct Round {
 }
 
 /// The countersignature. It names the exact commit, tree and base, the policy and the checks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Approval {
     pub commit: String,
     pub tree: String,
@@ -534,7 +548,7 @@ pub struct Approval {
     pub checks: Vec<CheckResult>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ApprovedBy {
     Reviewers {
@@ -555,14 +569,16 @@ pub enum ApprovedBy {
     NobodyAsPolicySays,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct TicketUsage {
     pub round: Usage,
     pub ticket: Usage,
 }
 
 /// Agents that a person chose for the ticket, and the builder's session to continue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Assignees {
     pub builder: Option<String>,
     pub reviewer: Option<String>,
@@ -570,7 +586,7 @@ pub struct Assignees {
 }
 
 /// A ticket that waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Escalation {
     pub reason: Reason,
     /// Stage in which it was interrupted.
@@ -579,14 +595,14 @@ pub struct Escalation {
     pub evidence: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum BlockedReason {
     ByDependency,
     TakenOver { by: String },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LandedCommit {
     /// The approved commit, or one with the identical diff.
     pub commit: String,

@@ -180,7 +180,7 @@ pub struct EndPause {
     name: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ResumedPause {
     resumed: PauseScope,
 }
