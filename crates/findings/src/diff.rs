@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Ranges of a hunk before and after the change, from `@@ -12,3 +14,0 @@`. Serialised as four
 /// numbers, because a change has many of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "[u32; 4]", into = "[u32; 4]")]
 pub struct HunkRanges {
     pub old_start: u32,
@@ -50,7 +50,7 @@ fn range(text: &str) -> Option<(u32, u32)> {
     (start < u32::MAX / 4 && len < u32::MAX / 4).then_some((start, len))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffRowKind {
     Kept,

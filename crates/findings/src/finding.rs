@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::severity::Rating;
 
 /// One defect that one reviewer reports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Finding {
     pub title: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,19 @@ impl Finding {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     Security,
@@ -80,7 +92,7 @@ pub enum Category {
 }
 
 /// The reviewer's own claim about the change. It is never the verdict, which is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewClaim {
     Approved,
@@ -89,7 +101,7 @@ pub enum ReviewClaim {
 }
 
 /// One review, as it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Review {
     pub claim: ReviewClaim,
     /// Words from which the claim was read.
@@ -141,7 +153,7 @@ impl Review {
 }
 
 /// Blocking issue of a review report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BlockingIssue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dimension: Option<String>,
@@ -150,7 +162,7 @@ pub struct BlockingIssue {
     pub required_action: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DimensionScore {
     /// 0 to 100.
     pub score: u8,
@@ -169,7 +181,7 @@ pub enum Weight {
 }
 
 /// The reviewer's answer to one acceptance criterion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CriterionAnswer {
     pub criterion: String,
     pub met: bool,
@@ -178,7 +190,7 @@ pub struct CriterionAnswer {
 }
 
 /// A statement about a finding of an earlier round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Disposition {
     /// Id or title that the document uses.
     pub subject: String,
@@ -188,7 +200,7 @@ pub struct Disposition {
 }
 
 /// Format in which a text was understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewFormat {
     /// The structured arguments of a review tool, or a whole JSON document.

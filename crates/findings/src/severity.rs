@@ -45,7 +45,7 @@ impl Severity {
 }
 
 /// A severity and the word it was read from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Rating {
     pub severity: Severity,
     /// Word as the reviewer wrote it.

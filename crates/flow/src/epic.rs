@@ -22,7 +22,7 @@ pub enum EpicSignoff {
 }
 
 /// State of an epic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "standing")]
 pub enum EpicStatus {
     /// These tickets can be worked on now, the most urgent first.
@@ -79,7 +79,7 @@ fn has_failed(ticket: &Ticket) -> bool {
 }
 
 /// Final report of an epic.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EpicSummary {
     pub tickets: usize,
     pub landed: usize,
@@ -92,7 +92,7 @@ pub struct EpicSummary {
     pub lines: Vec<EpicTicketSummary>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EpicTicketSummary {
     pub id: TicketId,
     pub title: String,

@@ -11,7 +11,19 @@ use crate::usage::{Budget, Usage};
 
 /// Role of an actor, which limits the events it may report. It comes from the caller's token, never
 /// from an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     Builder,
@@ -46,7 +58,7 @@ impl Role {
 }
 
 /// Reporter of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Actor {
     /// Name shown to people.
     pub agent: String,
@@ -84,7 +96,7 @@ impl Actor {
 }
 
 /// One entry of a ticket's log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
     pub at: Time,
     pub by: Actor,
@@ -95,14 +107,14 @@ pub struct Event {
 }
 
 /// A job's serial, and the fencing token of the lease under which it is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Lease {
     pub serial: u32,
     pub fence: u64,
 }
 
 /// Kind of an event, with its data. Stored logs are replayed, so old events must stay readable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum EventKind {
     /// The first event of every ticket.
@@ -365,7 +377,7 @@ impl EventKind {
 }
 
 /// The builder's report on a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FindingReport {
     pub finding: String,
     pub outcome: ReportedOutcome,
@@ -373,7 +385,7 @@ pub struct FindingReport {
     pub note: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedOutcome {
     Fixed,
@@ -382,7 +394,7 @@ pub enum ReportedOutcome {
 }
 
 /// The verifier's answer on a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VerifierAnswer {
     pub finding: String,
     pub outcome: AnswerOutcome,
@@ -390,7 +402,7 @@ pub struct VerifierAnswer {
     pub evidence: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOutcome {
     Fixed,
@@ -401,7 +413,7 @@ pub enum AnswerOutcome {
 }
 
 /// Reason why a job did not finish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "failure")]
 pub enum Failure {
     /// A retry after a pause may succeed.
@@ -424,7 +436,7 @@ pub enum Failure {
 }
 
 /// A person's answer to an escalation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "choice")]
 pub enum Choice {
     /// The change is approved despite open findings.

@@ -17,7 +17,7 @@ use crate::ticket::{Round, Ticket};
 use crate::usage::{Caps, Usage, format_dollars};
 
 /// Estimated cost of a round, and the rest of every cap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Forecast {
     pub round: u32,
     /// Estimate, or `None` without a basis.
@@ -27,7 +27,7 @@ pub struct Forecast {
 }
 
 /// Basis of an estimate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ForecastBasis {
     OwnRounds {
@@ -44,7 +44,7 @@ pub enum ForecastBasis {
 }
 
 /// Rest of one cap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RemainingCap {
     /// `round`, `ticket` or `day`.
     pub scope: Cow<'static, str>,
@@ -53,7 +53,7 @@ pub struct RemainingCap {
     pub of: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapUnit {
     Rounds,

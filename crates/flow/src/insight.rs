@@ -15,7 +15,7 @@ const RULE_MIN: u32 = 3;
 /// Most paths that are listed.
 const PATHS_MAX: usize = 10;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Insights {
     pub tickets: u32,
     pub accepted: u32,
@@ -32,7 +32,9 @@ pub struct Insights {
 }
 
 /// Costs of all tickets, in total and on average.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Costs {
     pub spent: Usage,
     /// Rounds that had a verdict.
@@ -83,7 +85,9 @@ impl Costs {
 }
 
 /// Counts of findings by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct FindingOutcomes {
     pub found: u32,
     pub fixed: u32,
@@ -120,7 +124,7 @@ impl FindingOutcomes {
 }
 
 /// A rule for the build brief, and the evidence for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProposedRule {
     pub text: String,
     pub because: String,

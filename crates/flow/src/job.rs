@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ticket::Time;
 
 /// The work of one job, which a worker claims.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Task {
     Build {
@@ -74,7 +74,9 @@ impl Task {
 }
 
 /// A queue of jobs: one of the ticket loop, or a named one for tasks outside tickets.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(from = "String", into = "String")]
 pub enum Queue {
     Build,
@@ -159,7 +161,7 @@ impl fmt::Display for Queue {
 }
 
 /// Change of a ticket's state that its dependents have to know.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum DependencyUpdate {
     Met,
@@ -168,7 +170,7 @@ pub enum DependencyUpdate {
 }
 
 /// An open job, as the ticket records it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpenJob {
     /// Number of the job within its ticket, from 1.
     pub serial: u32,

@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use crate::event::{AnswerOutcome, FindingReport, ReportedOutcome, VerifierAnswer};
 use crate::policy::Policy;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Ledger {
     pub entries: Vec<LedgerEntry>,
 }
 
 /// One finding, with its state over all rounds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LedgerEntry {
     /// Short, stable id: `F3`.
     pub id: String,
@@ -50,7 +50,19 @@ pub struct LedgerEntry {
 }
 
 /// State of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingStatus {
     Open,
@@ -92,7 +104,7 @@ impl FindingStatus {
 }
 
 /// Statement of the builder, a verifier or a person on a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FindingNote {
     pub by: String,
     pub round: u32,
@@ -100,7 +112,7 @@ pub struct FindingNote {
 }
 
 /// One status change in an entry's history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StatusChange {
     pub round: u32,
     pub status: FindingStatus,

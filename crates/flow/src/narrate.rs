@@ -73,7 +73,7 @@ pub const ACTIVITIES: [&str; 38] = [
 ];
 
 /// Meaning of a sentence for a person who waits for the ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mood {
     Plain,

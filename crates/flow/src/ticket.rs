@@ -27,7 +27,9 @@ pub use refusal::Refusal;
 pub use round::{Round, RoundFinding, RoundScore};
 
 /// Name of a ticket, chosen by the user or generated. It is always valid as part of a git ref.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct TicketId(String);
 
@@ -82,7 +84,19 @@ impl From<TicketId> for String {
 pub struct InvalidTicketId(pub String);
 
 /// Stage of a ticket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Waits for tickets that it depends on.
@@ -163,7 +177,7 @@ impl fmt::Display for Stage {
 }
 
 /// The request, written by a person or a program. No agent changes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Spec {
     pub title: String,
@@ -202,7 +216,7 @@ impl Default for Spec {
 }
 
 /// Origin of a ticket: its epic, repository, branches and links to other systems.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct TicketContext {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -244,7 +258,7 @@ impl TicketContext {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ticket {
     pub id: TicketId,
     /// Number of events applied so far.
@@ -372,7 +386,7 @@ impl Ticket {
 pub const EDITION: u32 = 2;
 
 /// An exact commit, submitted by a builder or a person.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Submission {
     pub commit: String,
@@ -408,13 +422,13 @@ pub struct Submission {
 }
 
 /// Results of the checks on one commit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checks {
     pub commit: String,
     pub results: Vec<CheckResult>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckResult {
     pub name: String,
     pub outcome: CheckOutcome,
@@ -425,7 +439,7 @@ pub struct CheckResult {
     pub wall_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed,
@@ -444,7 +458,7 @@ impl CheckOutcome {
 }
 
 /// One reviewer of the panel, for one round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PanelReviewer {
     pub name: String,
     pub attempts: u32,
@@ -458,7 +472,7 @@ pub struct PanelReviewer {
 }
 
 /// A usable review without its findings, which are in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReviewerAnswer {
     pub reviewer: String,
     /// Model of the reviewer, if known.
@@ -483,7 +497,7 @@ pub struct ReviewerAnswer {
 }
 
 /// Reason why a ticket goes back to its builder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ReworkReason {
     Findings,
@@ -506,7 +520,7 @@ pub enum ReworkReason {
 }
 
 /// The countersignature. It names the exact commit, tree and base, the policy and the checks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Approval {
     pub commit: String,
     pub tree: String,
@@ -519,7 +533,7 @@ pub struct Approval {
     pub checks: Vec<CheckResult>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ApprovedBy {
     Reviewers {
@@ -540,14 +554,16 @@ pub enum ApprovedBy {
     NobodyAsPolicySays,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct TicketUsage {
     pub round: Usage,
     pub ticket: Usage,
 }
 
 /// Agents that a person chose for the ticket, and the builder's session to continue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Assignees {
     pub builder: Option<String>,
     pub reviewer: Option<String>,
@@ -555,7 +571,7 @@ pub struct Assignees {
 }
 
 /// A ticket that waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Escalation {
     pub reason: Reason,
     /// Stage in which it was interrupted.
@@ -564,14 +580,14 @@ pub struct Escalation {
     pub evidence: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum BlockedReason {
     ByDependency,
     TakenOver { by: String },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LandedCommit {
     /// The approved commit, or one with the identical diff.
     pub commit: String,

@@ -19,7 +19,7 @@ use crate::ticket::{ApprovedBy, PanelReviewer, ReviewerAnswer, RoundScore, Ticke
 const IDS_SHOWN_MAX: usize = 12;
 
 /// Decision on one round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verdict {
     pub approved: bool,
     /// Every gate that was evaluated, in order, with its reason.
@@ -38,7 +38,7 @@ pub struct Verdict {
 }
 
 /// One condition of an approval, with its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gate {
     pub name: String,
     pub passed: bool,

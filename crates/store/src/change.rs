@@ -47,7 +47,7 @@ pub struct Remembered {
 }
 
 /// A file that belongs to a round: a transcript, a check's output, a findings document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Artefact {
     pub ticket: TicketId,
     pub round: u32,

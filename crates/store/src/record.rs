@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A ticket and its number in this store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stored {
     pub number: i64,
     pub ticket: Ticket,
@@ -15,7 +15,7 @@ pub struct Stored {
 }
 
 /// A ticket in a list, without ledger and rounds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TicketRow {
     pub number: i64,
     pub id: TicketId,
@@ -64,7 +64,7 @@ impl Default for Page {
 }
 
 /// One page of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Paged<T> {
     pub items: Vec<T>,
     /// The `after` of the next page; `None` on the last page.
@@ -73,7 +73,18 @@ pub struct Paged<T> {
 
 /// A position in the event log. Opaque: compare it and pass it back, never compute one.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
 )]
 pub struct Cursor {
     pub transaction: u64,
@@ -91,7 +102,7 @@ pub struct EventQuery {
 }
 
 /// An event as the log stores it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StoredEvent {
     pub cursor: Cursor,
     pub ticket: Option<TicketId>,
@@ -104,7 +115,7 @@ pub struct StoredEvent {
     pub body: EventBody,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum EventBody {
     /// A decision of `flow` that changed a ticket.
@@ -124,7 +135,7 @@ pub struct Noted {
 }
 
 /// Tickets that belong together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Epic {
     pub id: String,
     pub title: String,
@@ -133,7 +144,7 @@ pub struct Epic {
 }
 
 /// Target of a pause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "scope", content = "name")]
 pub enum PauseScope {
     Agent(String),
@@ -142,7 +153,7 @@ pub enum PauseScope {
 }
 
 /// Stops new claims in its scope.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pause {
     pub scope: PauseScope,
     /// Time at which the pause ends by itself.
@@ -255,7 +266,7 @@ pub struct Message {
 }
 
 /// An agent or worker that has sent a heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Agent {
     pub name: String,
     pub role: String,

@@ -5,7 +5,7 @@ use flow::{TicketId, Time};
 use serde::{Deserialize, Serialize};
 
 /// A token without its secret; only the hash is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Token {
     /// Id for lists; not secret.
     pub id: String,

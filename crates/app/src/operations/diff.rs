@@ -19,7 +19,7 @@ use super::{App, history};
 use crate::failure::Failure;
 
 /// Parsed diff of a round.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundDiff {
     pub ticket: TicketId,
     pub round: u32,

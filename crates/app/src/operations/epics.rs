@@ -36,7 +36,7 @@ struct EpicBody {
 }
 
 /// A person's signature under an epic.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EpicSignature {
     pub by: String,
     pub at: Time,
@@ -44,7 +44,7 @@ pub struct EpicSignature {
 }
 
 /// An epic with its status.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EpicReport {
     pub id: String,
     pub title: String,

@@ -14,7 +14,7 @@ use super::{App, tickets};
 use crate::failure::Failure;
 
 /// A ticket that waits for a person, with the reason and the possible choices.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PendingEscalation {
     pub id: TicketId,
     pub title: String,

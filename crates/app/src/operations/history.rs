@@ -18,7 +18,7 @@ use crate::failure::Failure;
 const CHUNK: u32 = 500;
 
 /// One line of the log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LogLine {
     pub cursor: Cursor,
     pub at: Time,

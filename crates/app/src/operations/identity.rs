@@ -41,7 +41,7 @@ pub struct TokenRequest {
 }
 
 /// A new token with its secret, which is not shown again.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NewToken {
     pub secret: String,
     pub token: Token,

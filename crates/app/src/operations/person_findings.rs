@@ -41,7 +41,7 @@ pub struct PersonFinding {
 }
 
 /// An entry of the ledger that a person's finding became.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AddedFinding {
     /// Id in the ledger, such as `F3`.
     pub id: String,

@@ -10,6 +10,7 @@ pub mod work;
 
 use async_trait::async_trait;
 use flow::{Stage, Ticket, TicketId};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,8 @@ pub enum Method {
 /// compiled here and not again in every crate that asks.
 #[async_trait]
 pub trait Question: Serialize + DeserializeOwned + Send + Sync + 'static {
-    type Answer: Serialize + DeserializeOwned + Send;
+    /// The `OpenAPI` document describes the answer by the schema of this type.
+    type Answer: Serialize + DeserializeOwned + JsonSchema + Send;
     const METHOD: Method;
     /// Path of the route. A field in braces is part of the path; the other fields travel in the
     /// query of a `Get` and in the body of the other methods.
@@ -59,13 +61,13 @@ pub fn path_fields(path: &'static str) -> impl Iterator<Item = &'static str> {
 }
 
 /// A list without pages.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Items<T> {
     pub items: Vec<T>,
 }
 
 /// State of a ticket after a change; the answer to every request that changes one.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TicketSummary {
     pub id: TicketId,
     pub stage: Stage,

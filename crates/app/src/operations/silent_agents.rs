@@ -18,7 +18,7 @@ const JOBS_MAX: u32 = 1000;
 const TICKETS_MAX: usize = 20;
 
 /// An agent that makes no calls although work waits for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SilentAgent {
     pub agent: String,
     pub role: String,

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
 /// A new ticket and its first stage.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AddedTicket {
     pub id: TicketId,
     pub stage: Stage,

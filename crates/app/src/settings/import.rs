@@ -43,7 +43,7 @@ impl ImportedTickets {
 }
 
 /// All that an import did not take over as it was written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct ImportReport {
     /// Entries that are left out, each with the reason.

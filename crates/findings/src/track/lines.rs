@@ -11,13 +11,13 @@ use crate::diff::{DiffPart, DiffReader, HunkRanges};
 use crate::finding::Finding;
 
 /// The changes between two commits, file by file. Empty means that nothing changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct LineMap {
     files: BTreeMap<String, FileHunks>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 struct FileHunks {
     /// `None` when the file was deleted.
     new_path: Option<String>,

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// Counters that a limit of the policy is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Counts {
     /// Verdicts since the last reset by a person.
     pub verdicts: u32,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TicketId;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Reason {
     RoundsUsedUp {

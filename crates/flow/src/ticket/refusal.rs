@@ -15,7 +15,7 @@ impl PanelReviewer {
 }
 
 /// Source of a refusal, so that the same reviewer can be asked about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Refusal {
     /// Serial of the review job that reported it.
     pub job: u32,

@@ -10,7 +10,7 @@ use crate::usage::Usage;
 use crate::verdict::Verdict;
 
 /// A finished round, with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Round {
     pub number: u32,
     /// Rounds allowed when it was decided.
@@ -39,7 +39,7 @@ pub struct Round {
 }
 
 /// A finding as one round reported it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundFinding {
     /// Its id in the ledger.
     pub id: String,
@@ -50,7 +50,7 @@ pub struct RoundFinding {
 }
 
 /// The score of one dimension in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundScore {
     /// Mean of the reviewers' scores; `None` if none of them scored this dimension.
     pub score: Option<u8>,

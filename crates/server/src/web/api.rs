@@ -18,6 +18,7 @@ use axum::routing::MethodRouter;
 use axum::{Extension, Json};
 use engine::coordinator::Once;
 use flow::{Role, Ticket};
+use schemars::SchemaGenerator;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -32,6 +33,9 @@ const FIELDS_HINT: &str = "see /api/v1/openapi.json for the expected fields";
 
 /// Function that generates the schema of a body.
 pub type SchemaFn = fn() -> schemars::Schema;
+/// Function that adds the type of an answer to the document's schemas and refers to it. All
+/// answers share one generator, so a type is described once.
+pub type AnswerSchemaFn = fn(&mut SchemaGenerator) -> schemars::Schema;
 
 /// Callers that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,11 @@ pub struct Route {
     /// Query parameters, each with its description.
     pub query: &'static [(&'static str, &'static str)],
     pub takes: Option<SchemaFn>,
+    pub answers: AnswerSchemaFn,
+    /// True if the answer is 201 and not 200.
+    pub creates: bool,
+    /// True if the answer has the version of a ticket as its `ETag`, and `If-Match` is compared.
+    pub versioned: bool,
     pub perform: fn(ApiCall) -> RouteFuture,
 }
 
@@ -74,12 +83,21 @@ impl Route {
             access,
             query: &[],
             takes: None,
+            answers: SchemaGenerator::subschema_for::<Q::Answer>,
+            creates: Q::CREATES,
+            versioned: false,
             perform: |call| Box::pin(answer_question::<Q>(call)),
         }
     }
 
     pub const fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
         self.query = query;
+        self
+    }
+
+    /// Marks a route whose answer has the version of a ticket.
+    pub const fn versioned(mut self) -> Self {
+        self.versioned = true;
         self
     }
 
@@ -292,7 +310,7 @@ async fn answer(
     app.call.expected_version = expected_version(&headers)?;
     app.call.only_ticket.clone_from(&identity.ticket);
     let once = idempotency_key(&route, &identity, &path, &headers, &body);
-    if let Some(first) = previous_answer(&app, once.as_ref()).await? {
+    if let Some(first) = previous_answer(&app, &route, once.as_ref()).await? {
         return Ok(first.into_response());
     }
     app.call.once.clone_from(&once);
@@ -306,7 +324,7 @@ async fn answer(
     match (route.perform)(call).await {
         Ok(answer) => Ok(answer.into_response()),
         // The same call may have arrived at the same time and won.
-        Err(problem) => match previous_answer(&app, once.as_ref()).await? {
+        Err(problem) => match previous_answer(&app, &route, once.as_ref()).await? {
             Some(first) => Ok(first.into_response()),
             None => Err(problem),
         },
@@ -314,12 +332,22 @@ async fn answer(
 }
 
 /// Returns the stored answer if the same call was made before.
-async fn previous_answer(app: &App, once: Option<&Once>) -> Result<Option<ApiResponse>, Problem> {
+async fn previous_answer(
+    app: &App,
+    route: &Route,
+    once: Option<&Once>,
+) -> Result<Option<ApiResponse>, Problem> {
     let Some(once) = once else {
         return Ok(None);
     };
     let first = assignments::recall_answer(app, &once.key, &once.payload_hash).await;
-    first?.map(ApiResponse::ok).transpose()
+    // A repeated call gets the status of the first one as well.
+    let respond = if route.creates {
+        ApiResponse::created
+    } else {
+        ApiResponse::ok
+    };
+    first?.map(respond).transpose()
 }
 
 fn require_access(route: &Route, identity: &Identity) -> Result<(), Problem> {

@@ -1,27 +1,42 @@
 //! `OpenAPI` document, generated from the same route table as the router.
 
 use axum::Json;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::api::{Route, RouteAccess, routes};
+use app::operations::StoredEvent;
 use app::operations::questions::{Method, path_fields};
+
+/// Ending of the names of types in requests.
+const INPUT: &str = "Input";
 
 pub async fn show() -> Json<Value> {
     Json(document())
 }
 
 pub fn document() -> Value {
+    // Answers are described as they are written: a field with a default is always there.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings
+        .with(|settings| settings.definitions_path = "/components/schemas".into())
+        .into_generator();
+    let answers: Vec<Value> = routes()
+        .iter()
+        .map(|route| (route.answers)(&mut generator).to_value())
+        .collect();
+    let event = generator.subschema_for::<StoredEvent>().to_value();
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Problem".to_owned(), problem());
     let mut paths: Map<String, Value> = Map::new();
-    let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
-    for route in routes() {
+    for (route, answer) in routes().iter().zip(answers) {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(methods) = entry.as_object_mut() {
-            methods.insert(
-                method_word(route.method).to_owned(),
-                operation(&route, &mut schemas),
-            );
+            let operation = operation(route, answer, &mut schemas);
+            methods.insert(method_word(route.method).to_owned(), operation);
         }
     }
+    paths.extend(other_paths(event));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -38,6 +53,59 @@ pub fn document() -> Value {
     })
 }
 
+/// Describes the routes that are not in the table, because they answer with text or a stream.
+fn other_paths(event: Value) -> Map<String, Value> {
+    let text =
+        json!({"description": "done", "content": {"text/plain": {"schema": {"type": "string"}}}});
+    let position = json!({"type": "string"});
+    let stream = json!({
+        "description": "Events as server-sent events. The data of each is one JSON object.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": event}},
+    });
+    let paths = json!({
+        "/api/v1/events": {"get": {
+            "summary": "Streams events in the order of the log.",
+            "operationId": "get_events",
+            "parameters": [
+                {"name": "after", "in": "query", "schema": position,
+                 "description": "id of the last event that you have; default: the beginning"},
+                {"name": "Last-Event-ID", "in": "header", "schema": position,
+                 "description": "the same; browsers send it when they connect again"},
+            ],
+            "responses": {
+                "200": stream, "400": bad("malformed request"), "401": bad("no valid token"),
+                "403": bad("only for people, programs and administrators"),
+                "429": bad("too many calls at once"), "503": bad("try again"),
+            },
+        }},
+        "/metrics": {"get": {
+            "summary": "Serves metrics for Prometheus.",
+            "operationId": "get_metrics",
+            "responses": {
+                "200": text, "401": bad("no valid token"),
+                "403": bad("only for people, programs and administrators"),
+                "429": bad("too many calls at once"), "503": bad("try again"),
+            },
+        }},
+        "/healthz": {"get": {
+            "summary": "Tells that the server runs.",
+            "operationId": "get_healthz", "security": [],
+            "responses": {"200": text, "403": bad("not a host name of this server")},
+        }},
+        "/readyz": {"get": {
+            "summary": "Tells that the server can reach its database.",
+            "operationId": "get_readyz", "security": [],
+            "responses": {
+                "200": text, "403": bad("not a host name of this server"), "503": bad("try again"),
+            },
+        }},
+    });
+    match paths {
+        Value::Object(paths) => paths,
+        _ => Map::new(),
+    }
+}
+
 fn method_word(method: Method) -> &'static str {
     match method {
         Method::Get => "get",
@@ -46,7 +114,7 @@ fn method_word(method: Method) -> &'static str {
     }
 }
 
-fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
+fn operation(route: &Route, answer: Value, schemas: &mut Map<String, Value>) -> Value {
     let mut parameters: Vec<Value> = path_fields(route.path)
         .map(|name| {
             json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
@@ -61,11 +129,17 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
             "description": "a repeated call with the same key returns the first answer",
         }));
     }
+    if route.versioned && route.method != Method::Get {
+        parameters.push(json!({
+            "name": "If-Match", "in": "header", "schema": {"type": "string", "pattern": "^\"?[0-9]+\"?$"},
+            "description": "the ETag of the ticket; another version is refused with 409",
+        }));
+    }
     let mut operation = json!({
         "summary": route.summary,
         "operationId": operation_id(route),
         "parameters": parameters,
-        "responses": responses(route),
+        "responses": responses(route, answer),
     });
     if let (Some(schema), Some(fields)) = (route.takes, operation.as_object_mut()) {
         let schema = hoist_definitions(without_path(route, schema().to_value()), schemas);
@@ -78,12 +152,13 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     operation
 }
 
-/// Moves the schema's definitions to the document's components, because references in `OpenAPI`
-/// start at the root of the document.
+/// Moves the definitions of a request to the document's components, because references in
+/// `OpenAPI` start at the root of the document. A type that answers have as well gets a second
+/// name: in a request, its fields with defaults may be left out.
 fn hoist_definitions(mut schema: Value, schemas: &mut Map<String, Value>) -> Value {
     if let Some(Value::Object(parts)) = schema.as_object_mut().and_then(|all| all.remove("$defs")) {
         for (name, part) in parts {
-            schemas.insert(name, rewrite_refs(part));
+            schemas.insert(format!("{name}{INPUT}"), rewrite_refs(part));
         }
     }
     rewrite_refs(schema)
@@ -94,7 +169,8 @@ fn rewrite_refs(schema: Value) -> Value {
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, value)| match value {
                 Value::String(to) if name == "$ref" => {
-                    (name, to.replace("#/$defs/", "#/components/schemas/").into())
+                    let to = to.replace("#/$defs/", "#/components/schemas/");
+                    (name, format!("{to}{INPUT}").into())
                 }
                 other => (name, rewrite_refs(other)),
             });
@@ -127,24 +203,32 @@ fn operation_id(route: &Route) -> String {
     format!("{}_{}", method_word(route.method), plain.join("_"))
 }
 
-fn responses(route: &Route) -> Value {
-    let good = json!({"description": "done", "content": {"application/json": {"schema": {}}}});
-    let bad = |description: &str| {
-        let schema = json!({"$ref": "#/components/schemas/Problem"});
-        json!({"description": description, "content": {"application/problem+json": {"schema": schema}}})
-    };
+fn bad(description: &str) -> Value {
+    let schema = json!({"$ref": "#/components/schemas/Problem"});
+    json!({"description": description, "content": {"application/problem+json": {"schema": schema}}})
+}
+
+fn responses(route: &Route, answer: Value) -> Value {
+    let mut good =
+        json!({"description": "done", "content": {"application/json": {"schema": answer}}});
+    if route.versioned {
+        good["headers"] = json!({"ETag": {
+            "description": "version of the ticket, for If-Match", "schema": {"type": "string"},
+        }});
+    }
     let access = match route.access {
         RouteAccess::People => "only for people, programs and administrators",
         RouteAccess::Administrators => "only for administrators",
     };
-    json!({
-        "200": good, "201": good,
+    let mut all = json!({
         "400": bad("malformed request"), "401": bad("no valid token"), "403": bad(access),
         "404": bad("not found"), "408": bad("the body did not arrive in time"),
         "409": bad("refused in the current state, or the version has changed"),
         "413": bad("the body is too large"), "422": bad("the body does not match the schema"),
         "429": bad("too many calls at once"), "503": bad("try again"),
-    })
+    });
+    all[if route.creates { "201" } else { "200" }] = good;
+    all
 }
 
 fn problem() -> Value {
@@ -158,6 +242,7 @@ fn problem() -> Value {
             "detail": {"type": "string"},
             "hints": {"type": "array", "items": {"type": "string"}},
             "exit": {"type": "integer", "description": "the exit code of the command line"},
+            "error": {"description": "the error for programs, if it has one"},
         },
     })
 }

@@ -12,7 +12,7 @@ const ROWS_MAX: usize = 50_000;
 const LINE_CHARS_MAX: usize = 2_000;
 
 /// One changed file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DiffFile {
     pub path: String,
     pub old_path: Option<String>,
@@ -25,7 +25,7 @@ pub struct DiffFile {
 }
 
 /// A hunk of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DiffHunk {
     /// Git's heading of the hunk, for example the function around it.
     pub heading: String,
@@ -33,7 +33,7 @@ pub struct DiffHunk {
 }
 
 /// One line of a hunk, with its line numbers before and after the change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DiffRow {
     pub kind: DiffRowKind,
     pub old: Option<u32>,

@@ -97,7 +97,7 @@ pub struct ImportFindings {
 }
 
 /// State of the ticket after its ledger took findings.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FindingsAnswer {
     pub id: TicketId,
     pub stage: Stage,
@@ -267,7 +267,7 @@ pub struct ResolveEscalation {
 }
 
 /// State of the ticket, and the name under which the escalation was resolved.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ResolvedEscalation {
     #[serde(flatten)]
     pub summary: TicketSummary,

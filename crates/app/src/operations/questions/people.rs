@@ -180,7 +180,7 @@ pub struct EndPause {
     pub name: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ResumedPause {
     pub resumed: PauseScope,
 }

@@ -131,7 +131,7 @@ pub struct ListArtefacts {
 }
 
 /// Files of a ticket's rounds, on the machine that has its data.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArtefactList {
     pub data_dir: PathBuf,
     pub items: Vec<Artefact>,
@@ -261,7 +261,7 @@ pub struct AddTickets {
     pub repository: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AddedTickets {
     pub tickets: Vec<AddedTicket>,
 }
@@ -294,7 +294,7 @@ pub struct ImportFile {
     pub repository: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ImportedFile {
     pub tickets: Vec<AddedTicket>,
     /// Tickets of the file that were there before. They stay as they are.
@@ -337,7 +337,7 @@ pub struct ExportTickets {
     pub round: Option<u32>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ExportedDocuments {
     pub documents: Vec<Value>,
 }

@@ -32,7 +32,7 @@ pub struct ShowStatus {
     pub repository: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StatusSummary {
     pub tally: BTreeMap<Stage, u64>,
     /// Number of tickets that are not counted, because they belong to other repositories.
@@ -127,7 +127,7 @@ pub struct CancelTask {
 }
 
 /// State of a task.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TaskSummary {
     pub task_id: String,
     pub queue: String,
@@ -168,7 +168,7 @@ pub struct ReadLog {
 }
 
 /// Lines of the log.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LogLines {
     pub items: Vec<LogLine>,
     /// Position to continue from: the `after` of the next request.

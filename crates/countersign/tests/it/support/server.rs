@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,8 @@ pub struct Server<'a> {
     pub address: String,
     /// The person's own, of an administrator.
     pub token: String,
+    /// The OpenAPI document, read when the first answer is compared with it.
+    document: OnceLock<Value>,
 }
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
@@ -72,6 +75,7 @@ impl<'a> Server<'a> {
             url: text("url"),
             address: text("url").split("://").nth(1).unwrap().to_owned(),
             token: text("token"),
+            document: OnceLock::new(),
         }
     }
 
@@ -122,7 +126,57 @@ impl<'a> Server<'a> {
 
     pub fn rest_as(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
         let bearer = format!("Bearer {token}");
-        self.send(method, path, &[("Authorization", &bearer)], body)
+        let reply = self.send(method, path, &[("Authorization", &bearer)], body);
+        self.assert_described(method, path, &reply);
+        reply
+    }
+
+    /// Compares an answer with the document: its status, its media type and its schema.
+    #[track_caller]
+    fn assert_described(&self, method: &str, path: &str, reply: &Reply) {
+        let document = self.document.get_or_init(|| {
+            let read = self.send("GET", "/api/v1/openapi.json", &[], "");
+            read.is(200).json()
+        });
+        let path = path.split('?').next().unwrap_or(path);
+        let paths = document["paths"].as_object().unwrap();
+        let Some((_, operations)) = paths.iter().find(|(pattern, _)| fits(pattern, path)) else {
+            return;
+        };
+        let operation = &operations[method.to_lowercase()];
+        if operation.is_null() {
+            return;
+        }
+        let response = &operation["responses"][reply.status.to_string()];
+        assert!(
+            response.is_object(),
+            "{method} {path}: {} is not described\n{}",
+            reply.status,
+            reply.body
+        );
+        let content = response["content"].as_object().unwrap();
+        let head = reply.head.to_lowercase();
+        let kind = content
+            .keys()
+            .find(|kind| head.contains(&format!("content-type: {kind}")));
+        let kind = kind.unwrap_or_else(|| panic!("{method} {path}: {}", reply.head));
+        if !kind.ends_with("json") {
+            return;
+        }
+        let mut schema = content[kind]["schema"].clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let answer = reply.json();
+        let wrong: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(
+            wrong.is_empty(),
+            "{method} {path} answers otherwise than described:\n{}\n{}",
+            wrong.join("\n"),
+            reply.body
+        );
     }
 
     /// Any MCP method, without a session.
@@ -219,6 +273,15 @@ pub fn told(answer: &Value) -> Result<Value, String> {
         return Err(result["content"][0]["text"].as_str().unwrap().to_owned());
     }
     Ok(result["structuredContent"].clone())
+}
+
+/// Whether a path is one of a route's pattern, such as `/tickets/{ticket}`.
+fn fits(pattern: &str, path: &str) -> bool {
+    let (parts, words) = (pattern.split('/'), path.split('/'));
+    pattern.split('/').count() == path.split('/').count()
+        && parts
+            .zip(words)
+            .all(|(part, word)| part.starts_with('{') || part == word)
 }
 
 fn reply(text: &str) -> Reply {

@@ -52,7 +52,8 @@ pub const ROUTES: &[Route] = &[
         "Imports an epic, or tickets from another system's file.",
     )
     .takes(|| schema_for!(ImportFile)),
-    Route::for_question::<ShowTicket>(RouteAccess::People, "Shows a ticket with all its fields."),
+    Route::for_question::<ShowTicket>(RouteAccess::People, "Shows a ticket with all its fields.")
+        .versioned(),
     Route::for_question::<ForecastTicket>(
         RouteAccess::People,
         "Forecasts the cost of the next round, and shows the rest of the budget.",
@@ -67,24 +68,29 @@ pub const ROUTES: &[Route] = &[
     )
     .query(ROUND),
     Route::for_question::<CancelTicket>(RouteAccess::People, "Cancels a ticket for good.")
-        .takes(|| schema_for!(CancelTicket)),
+        .takes(|| schema_for!(CancelTicket))
+        .versioned(),
     Route::for_question::<WaiveFinding>(
         RouteAccess::People,
         "Waives an open finding in the caller's name.",
     )
-    .takes(|| schema_for!(WaiveFinding)),
+    .takes(|| schema_for!(WaiveFinding))
+    .versioned(),
     Route::for_question::<AddFindings>(
         RouteAccess::People,
         "Adds the caller's findings on the ticket's current commit.",
     )
-    .takes(|| schema_for!(AddFindings)),
+    .takes(|| schema_for!(AddFindings))
+    .versioned(),
     Route::for_question::<ImportFindings>(
         RouteAccess::People,
         "Adds the findings of a tool's report, such as SARIF or rdjson, in the caller's name.",
     )
-    .takes(|| schema_for!(ImportFindings)),
+    .takes(|| schema_for!(ImportFindings))
+    .versioned(),
     Route::for_question::<RaiseBudget>(RouteAccess::People, "Sets the budget of a ticket.")
-        .takes(|| schema_for!(RaiseBudget)),
+        .takes(|| schema_for!(RaiseBudget))
+        .versioned(),
     Route::for_question::<ExportTickets>(
         RouteAccess::People,
         "Exports tickets in another system's format.",
@@ -103,5 +109,6 @@ pub const ROUTES: &[Route] = &[
         RouteAccess::People,
         "Resolves an escalation in the caller's name.",
     )
-    .takes(|| schema_for!(ResolveEscalation)),
+    .takes(|| schema_for!(ResolveEscalation))
+    .versioned(),
 ];

@@ -1,6 +1,6 @@
 //! Routes for status, jobs, the log, epics and insights, and for queue tasks of agents.
 
-use schemars::schema_for;
+use schemars::{SchemaGenerator, schema_for};
 use serde::Deserialize;
 use serde_json::Map;
 
@@ -59,6 +59,9 @@ pub const ROUTES: &[Route] = &[
         access: RouteAccess::People,
         query: &[],
         takes: Some(|| schema_for!(tasks::TaskRequest)),
+        answers: SchemaGenerator::subschema_for::<tasks::QueuedTask>,
+        creates: true,
+        versioned: false,
         perform: |call| Box::pin(task(call)),
     },
     Route::for_question::<CancelTask>(
@@ -73,6 +76,9 @@ pub const ROUTES: &[Route] = &[
         access: RouteAccess::People,
         query: &[],
         takes: Some(|| schema_for!(PullRequestTask)),
+        answers: SchemaGenerator::subschema_for::<tasks::QueuedTask>,
+        creates: true,
+        versioned: false,
         perform: |call| Box::pin(pull_request(call)),
     },
 ];
