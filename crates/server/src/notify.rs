@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use app::failure::Failure;
 use app::operations::{App, overview};
+use app::settings::Environment;
 use app::settings::notify::NotifyTarget;
 use notification::Notification;
 use sender::{DeliveryOutcome, NotificationSender};
@@ -30,6 +31,14 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct DeliveryTasks {
     running: JoinSet<()>,
+}
+
+/// Checks that every target can be used: its address, and the file with its certificates.
+pub fn check(targets: &[NotifyTarget], environment: &Environment) -> Result<(), Failure> {
+    for target in targets {
+        NotificationSender::new(target.clone(), environment)?;
+    }
+    Ok(())
 }
 
 /// Starts to notify each target, from its last position or from now on.

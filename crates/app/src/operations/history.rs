@@ -97,7 +97,7 @@ pub async fn latest(
 #[derive(Debug, Default)]
 pub struct LogFollower {
     replays: BTreeMap<TicketId, TicketReplay>,
-    /// Only lines of tickets of this repository.
+    /// Only lines of tickets of this repository, and those that belong to no repository.
     repository: Option<String>,
     /// Whether a ticket belongs to the repository.
     belongs: BTreeMap<TicketId, bool>,
@@ -124,15 +124,16 @@ impl LogFollower {
         let Some(repository) = &self.repository else {
             return Ok(true);
         };
+        // What belongs to no ticket, such as a refused request, concerns every repository.
         let Some(id) = &event.ticket else {
-            return Ok(false);
+            return Ok(true);
         };
         if let Some(known) = self.belongs.get(id) {
             return Ok(*known);
         }
         let stored = app.coordinator.store.ticket(id).await?;
         let own = stored.and_then(|stored| stored.ticket.spec.context.repository);
-        let belongs = own.as_ref() == Some(repository);
+        let belongs = own.is_none_or(|own| own == *repository);
         if self.belongs.len() >= FOLLOWED_MAX {
             self.belongs.clear();
         }

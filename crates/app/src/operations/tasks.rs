@@ -106,8 +106,8 @@ pub async fn queue_task(
         claims::check_report(app, identity, &claim_ref, claim.as_ref()).await?;
     }
     let queue = queue_name(&request.agent_id)?;
-    let is_known = listing::queues(app).await?.contains(&queue)
-        || listing::has_open_tasks(app, &queue).await?;
+    let has_called = listing::queues(app).await?.contains(&queue);
+    let is_known = has_called || listing::has_open_tasks(app, &queue).await?;
     let by_agent = matches!(
         identity.actor.role,
         Role::Builder | Role::Reviewer | Role::Verifier
@@ -129,7 +129,8 @@ pub async fn queue_task(
         require_same_request(app, &id, error).await?;
     }
     Ok(QueuedTask {
-        message: if is_known {
+        // Does not depend on open tasks: a repeated request gets the same answer.
+        message: if has_called {
             format!("queued for {queue}")
         } else {
             format!("queued for {queue}; no agent or worker of that name has called yet")

@@ -181,12 +181,13 @@ impl TaskSettings {
             tracing::warn!("{note}");
         }
         let targets = user_settings.notify.iter().map(NotifySection::resolve);
+        // A target that cannot be used ends the start of a server: nobody would notice it later.
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        notify::check(&targets, &context.environment)?;
         let at = |path: PathBuf| context.directory.join(path);
         let configured = user_settings.spool.directory.map(PathBuf::from);
         Ok(Self {
-            // A target that cannot be resolved ends the start of a server: nobody would notice it
-            // later.
-            targets: targets.collect::<Result<_, _>>()?,
+            targets,
             spool: args.spool.clone().or(configured).map(at),
             spool_logs: user_settings.spool.logs.map(PathBuf::from).map(at),
         })
