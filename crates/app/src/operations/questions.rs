@@ -97,10 +97,13 @@ fn page(after: Option<i64>, limit: Option<u32>) -> Page {
     }
 }
 
-/// Parses a log position like `12.345`, as the command line and queries write it.
+/// Parses a log position like `12.345`. It also reads `12-345`, the form that event streams had
+/// before, because a reader may still hold one as its last event.
 pub fn parse_cursor(text: &str) -> Result<Cursor, String> {
     let parse = |part: &str| part.parse::<u64>().map_err(|error| error.to_string());
-    let (transaction, sequence) = text.split_once('.').ok_or("a cursor looks like 12.345")?;
+    let (transaction, sequence) = text
+        .split_once(['.', '-'])
+        .ok_or("a cursor looks like 12.345")?;
     Ok(Cursor {
         transaction: parse(transaction)?,
         sequence: parse(sequence)?,

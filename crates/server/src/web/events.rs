@@ -21,6 +21,7 @@ use super::ServerState;
 use super::api::RouteAccess;
 use super::problem::Problem;
 use app::operations::identity::Identity;
+use app::operations::questions::{format_cursor, parse_cursor};
 use app::operations::{Cursor, StoredEvent, history};
 
 /// Silence after which a comment is sent, so that a dead reader is noticed.
@@ -61,7 +62,7 @@ pub async fn stream(
     let after = match position {
         None => Cursor::default(),
         Some(text) => parse_cursor(&text)
-            .ok_or_else(|| bad(&format!("{text:?} is not a position in the log")))?,
+            .map_err(|_| bad(&format!("{text:?} is not a position in the log")))?,
     };
     let (sender, chunks) = tokio::sync::mpsc::channel(READ_AHEAD_MAX);
     tokio::spawn(follow(state, identity, after, sender));
@@ -113,21 +114,7 @@ async fn follow(
 }
 
 fn sse_frame(event: &StoredEvent) -> String {
-    let Cursor {
-        transaction,
-        sequence,
-    } = event.cursor;
+    let id = format_cursor(event.cursor);
     let body = json!(event);
-    format!(
-        "id: {transaction}-{sequence}\nevent: {}\ndata: {body}\n\n",
-        event.name
-    )
-}
-
-fn parse_cursor(text: &str) -> Option<Cursor> {
-    let (transaction, sequence) = text.split_once('-')?;
-    Some(Cursor {
-        transaction: transaction.parse().ok()?,
-        sequence: sequence.parse().ok()?,
-    })
+    format!("id: {id}\nevent: {}\ndata: {body}\n\n", event.name)
 }

@@ -105,6 +105,12 @@ fn the_stream_of_events_goes_on_where_its_reader_was() {
     server.add("two");
     let second = listen(&server, Some(&first.0), "created");
     assert!(first.1.contains("\"one\"") && second.1.contains("\"two\""));
+    // A position of the stream is one of the log, and its older form is still read.
+    let log = format!("/api/v1/log?after={}", first.0);
+    let lines = server.rest("GET", &log, &Value::Null).is(200).json();
+    assert_eq!(lines["items"].as_array().unwrap().len(), 1, "{lines}");
+    let older = listen(&server, Some(&first.0.replace('.', "-")), "created");
+    assert_eq!(older, second);
     let bad = server.rest("GET", "/api/v1/events?after=yesterday", &Value::Null);
     bad.is(400);
 }
