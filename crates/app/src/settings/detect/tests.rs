@@ -275,6 +275,18 @@ fn an_example_of_an_environment_file_is_copied_only_where_git_ignores_it() {
 }
 
 #[test]
+fn mypy_gets_no_path_where_its_configuration_names_the_files() {
+    let types = |config: &str| {
+        let found = checks(&[("setup.py", ""), ("mypy.ini", config)]);
+        found.into_iter().any(|check| check.contains("mypy ."))
+    };
+    assert!(types("[mypy]\nstrict = true\n"));
+    assert!(!types("[mypy]\nfiles = src\n"));
+    assert!(!types("[mypy]\npackages=greet\n"));
+    assert!(types("[mypy]\n[mypy-greet]\nfiles = src\n"));
+}
+
+#[test]
 fn the_test_that_always_fails_is_none() {
     let scripts = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
     assert_eq!(checks(&[("package.json", scripts)]), [""; 0]);

@@ -130,6 +130,7 @@ fn escalated() -> (Stored, PendingEscalation) {
         ..flow::ticket::Submission::default()
     });
     let waiting = PendingEscalation {
+        accept_needs_flag: false,
         id: id("T-400"),
         title: "Greet by name".to_owned(),
         reason: "after 3 rounds, the change is not approved".to_owned(),
