@@ -143,7 +143,6 @@ fn escalated() -> (Stored, PendingEscalation) {
             "reassign",
             "reject",
         ],
-        accept_needs_flag: false,
         feedback: Vec::new(),
         document: None,
     };
