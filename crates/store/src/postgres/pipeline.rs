@@ -113,7 +113,9 @@ impl Answers {
     pub(super) fn rows(&self, step: StepIndex) -> Result<&[Row], Error> {
         match self.answers.get(step.0) {
             Some(Ok(rows)) => Ok(rows),
-            Some(Err(error)) => Err(failed(error)),
+            // In an aborted transaction every later statement fails; the first failure, such as a
+            // deadlock that is worth another try, is the one to report.
+            Some(Err(error)) => Err(failed(self.first_error().unwrap_or(error))),
             None => Err(Error::Other("the statement was never sent".to_owned())),
         }
     }

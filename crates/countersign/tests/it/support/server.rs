@@ -18,7 +18,7 @@ pub struct Server<'a> {
     pub address: String,
     /// The person's own, of an administrator.
     pub token: String,
-    /// The OpenAPI document, read when the first answer is compared with it.
+    /// The `OpenAPI` document, read when the first answer is compared with it.
     document: OnceLock<Value>,
 }
 
