@@ -236,23 +236,27 @@ fn is_sentence_vouched(sentence: &str) -> bool {
         .map(words)
         .filter(|words| !words.is_empty())
         .collect();
+    if clauses.iter().any(|clause| has_open_task(clause)) {
+        return false;
+    }
     // Pure references, such as a list of files, say nothing in any language.
     clauses.iter().all(|clause| is_reference(clause))
         // One language has to know all of it. Words of two languages together could be put together
         // to anything.
-        || ENGLISH.vouches(&clauses)
-        || EUROPEAN.iter().any(|language| language.vouches(&without_english(&clauses)))
+        || LANGUAGES.iter().any(|language| language.vouches(&clauses))
 }
 
-/// Leaves out clauses that praise in English. "LGTM" is written in every language, so it does not
-/// show that "todo" next to it is the Spanish word and not an open task.
-fn without_english(clauses: &[Vec<String>]) -> Vec<Vec<String>> {
-    let is_english = |clause: &&Vec<String>| ENGLISH.clause(clause) == ClauseKind::Good;
-    clauses
-        .iter()
-        .filter(|clause| !is_english(clause))
-        .cloned()
-        .collect()
+/// Returns whether a clause may note an open task. The mark is also a Spanish and Portuguese word,
+/// which is followed by an article, a verb or an adjective, and not by the name of a part.
+fn has_open_task(clause: &[String]) -> bool {
+    clause.iter().enumerate().any(|(at, word)| {
+        let next = clause.get(at + 1).map_or("", String::as_str);
+        let is_part = matches!(
+            next,
+            "" | "test" | "tests" | "diff" | "commit" | "ticket" | PLACE_WORD | NAME_WORD
+        );
+        word == "todo" && is_part
+    })
 }
 
 /// Returns the lower-case words of a clause.
@@ -304,9 +308,15 @@ struct Language {
     idioms: Vec<Idiom>,
 }
 
-static ENGLISH: LazyLock<Language> = LazyLock::new(|| Language::new(&english::ENGLISH));
-static EUROPEAN: LazyLock<Vec<Language>> =
-    LazyLock::new(|| european::ALL.iter().map(Language::new).collect());
+static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    let english = Language::new(&english::ENGLISH);
+    let mut languages: Vec<Language> = european::ALL.iter().map(Language::new).collect();
+    for language in &mut languages {
+        language.make_plain(&english.good);
+    }
+    languages.insert(0, english);
+    languages
+});
 
 /// Contribution of a clause to its sentence.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -330,6 +340,16 @@ impl Language {
             orders_before: (list(orders).collect(), list(determiners).collect()),
             joins: list(vocabulary.joins).collect(),
             idioms: idioms.filter(|line| !line.is_empty()).map(idiom).collect(),
+        }
+    }
+
+    /// Makes praise plain that another language has too. "LGTM" is written in every language, so it
+    /// does not show that "todo" next to it is the Spanish word and not an open task.
+    fn make_plain(&mut self, shared: &PhraseMap) {
+        for (first, phrases) in &mut self.good {
+            let theirs = shared.get(first).map_or(&[][..], Vec::as_slice);
+            let both = phrases.extract_if(.., |phrase| theirs.contains(phrase));
+            self.plain.entry(*first).or_default().extend(both);
         }
     }
 
@@ -360,25 +380,22 @@ impl Language {
     }
 
     fn clause(&self, words: &[String]) -> ClauseKind {
-        let Some(first) = words.first() else {
+        if words.is_empty() {
             return ClauseKind::Bare;
-        };
+        }
         if self.is_idiom(words) {
             return ClauseKind::Good;
         }
-        let next = words.get(1).map_or("", String::as_str);
-        let (orders, determiners) = &self.orders_before;
-        // An imperative at the start asks for something, even if all of its words are friendly.
-        let is_order = self.orders.contains(&first.as_str())
-            || orders.contains(&first.as_str()) && determiners.contains(&next);
-        if is_order {
-            return ClauseKind::NotVouched;
-        }
+        let mut may_be_order = true;
         let mut kind = ClauseKind::Bare;
         let mut has_verb = false;
         let mut at = 0;
         while at < words.len() {
             let rest = &words[at..];
+            // An imperative asks for something, even if all of its words are friendly.
+            if may_be_order && self.is_order(rest, at == 0) {
+                return ClauseKind::NotVouched;
+            }
             let good = longest(&self.good, rest);
             let plain = longest(&self.plain, rest);
             // The longer phrase wins; at equal length praise does.
@@ -390,10 +407,13 @@ impl Language {
                         return ClauseKind::NotVouched;
                     }
                     kind = ClauseKind::Good;
+                    // Praise may be a sentence of its own without a full stop: "LGTM Clean the code".
+                    may_be_order = true;
                     good
                 }
                 (_, Some(plain)) => {
                     has_verb |= self.verbs.contains(&rest[0].as_str());
+                    may_be_order = false;
                     plain
                 }
                 _ if matches!(rest[0].as_str(), PLACE_WORD | NAME_WORD) => 1,
@@ -408,6 +428,16 @@ impl Language {
             ClauseKind::Bare if has_verb => ClauseKind::NotVouched,
             kind => kind,
         }
+    }
+
+    /// Returns whether the words begin with an order. Only at the start of a clause is the verb
+    /// enough: "clean change" has a noun that is also one.
+    fn is_order(&self, words: &[String], at_start: bool) -> bool {
+        let word = |at: usize| words.get(at).map_or("", String::as_str);
+        let (before, determiners) = &self.orders_before;
+        let is_verb = self.orders.contains(&word(0));
+        is_verb && at_start
+            || (is_verb || before.contains(&word(0))) && determiners.contains(&word(1))
     }
 
     fn is_idiom(&self, words: &[String]) -> bool {
