@@ -7,6 +7,7 @@ pub mod agents;
 pub mod assignments;
 pub mod backup;
 mod briefs;
+pub mod browser_sessions;
 pub mod clean;
 pub mod commit_review;
 pub mod config;
@@ -20,6 +21,7 @@ pub mod event_feed;
 pub mod export;
 pub mod findings;
 pub mod forecasts;
+pub mod forge_connection;
 pub mod git_access;
 pub mod history;
 pub mod hooks;
@@ -38,11 +40,13 @@ pub mod project;
 pub mod project_rules;
 mod projects;
 pub mod proof;
+pub mod pull_request;
 pub mod questions;
 pub mod queue;
 pub mod review;
 pub mod rpc;
 pub mod run;
+pub mod run_files;
 mod sandboxing;
 pub mod server_lock;
 pub mod service;
@@ -51,6 +55,7 @@ pub mod session_hook;
 pub mod silent_agents;
 pub mod tasks;
 pub mod ticket_ids;
+pub mod ticket_search;
 pub mod tickets;
 pub mod transcripts;
 pub mod workers;
@@ -65,7 +70,10 @@ use flow::{Actor, EventKind, Role, TicketId, Time};
 use store::Store;
 
 // Callers need these store types to ask for lists, logs and tickets and to read the answers.
-pub use store::{Cursor, Page, Paged, Pause, PauseScope, Stored, StoredEvent, TicketRow};
+pub use store::{
+    Agent, Cursor, Job, JobState, JobWork, Page, Paged, Pause, PauseScope, Stored, StoredEvent,
+    TicketRow, Token,
+};
 
 use crate::failure::Failure;
 use crate::settings::Environment;
@@ -97,6 +105,15 @@ pub struct CallContext {
     pub expected_version: Option<u64>,
     /// The only ticket that the caller may read or change.
     pub only_ticket: Option<TicketId>,
+    /// Token of the call, if it came over a server.
+    pub token: Option<CallToken>,
+}
+
+/// Token of a call, without its secret.
+#[derive(Clone, Debug)]
+pub struct CallToken {
+    pub id: String,
+    pub expires_at: Option<Time>,
 }
 
 impl App {

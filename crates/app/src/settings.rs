@@ -6,6 +6,7 @@ pub mod database;
 pub mod detect;
 pub mod epic_file;
 pub mod file;
+pub mod forge;
 pub mod import;
 pub mod layers;
 pub mod logging;

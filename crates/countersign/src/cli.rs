@@ -87,7 +87,7 @@ struct Args {
     /// Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`].
     #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL)]
     data_dir: Option<PathBuf>,
-    /// `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
+    /// PostgreSQL address (postgres://…) or file to use instead of the database in the data
     /// directory.
     #[arg(long, value_name = "URL|FILE", global = true, help_heading = GLOBAL)]
     database: Option<String>,
@@ -151,7 +151,7 @@ enum Verb {
     Escalation(escalation::Verb),
     /// Show the messages that agents sent to you.
     Inbox(inbox::Args),
-    /// Print the address of the server. There is no web page yet.
+    /// Print the address of the server and a link that logs your browser in to its dashboard.
     Open,
     /// Read, convert, track and score review texts.
     #[command(subcommand)]
@@ -210,6 +210,16 @@ impl Verb {
             Self::Watch(_) => Verbosity::FullScreen,
             _ => Verbosity::Interactive,
         }
+    }
+
+    /// Whether this command performs jobs or answers requests, which are what spans describe. The
+    /// variable for the collector is often set for a whole shell; a short command must neither wait
+    /// for a collector that is down nor warn about it.
+    fn exports_spans(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_) | Self::Review(_) | Self::Serve(_) | Self::Worker(_) | Self::Mcp
+        )
     }
 
     /// Returns the ticket ids of the command, which a person may write in short.
@@ -479,8 +489,15 @@ fn start(args: Args, out: &Out) -> Result<ExitKind, Failure> {
                 .as_ref()
                 .map_or(Verbosity::Interactive, Verb::verbosity);
             let verbosity = verbosity.raised_by(args.verbose);
+            let exports_spans = verb.as_ref().is_some_and(Verb::exports_spans);
             let variables = LogVariables::read();
-            let logging = logging::start(args.log, verbosity, &variables, runtime.handle());
+            let logging = logging::start(
+                args.log,
+                verbosity,
+                exports_spans,
+                &variables,
+                runtime.handle(),
+            );
             // Boxed: the runtime polls in three places, and each would compile all commands again.
             let exit = match verb {
                 Some(verb) => runtime.block_on(Box::pin(perform(verb, &context))),
@@ -504,7 +521,7 @@ async fn perform(mut verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         Verb::Review(args) => Box::pin(review::perform(args, context)).await,
         Verb::Ticket(verb) => Box::pin(ticket::perform(verb, context)).await,
         Verb::Inbox(args) => Box::pin(inbox::perform(args, context)).await,
-        Verb::Open => open::perform(context),
+        Verb::Open => Box::pin(open::perform(context)).await,
         Verb::Queue(verb) => Box::pin(queue::perform(verb, context)).await,
         Verb::Epic(verb) => Box::pin(epic::perform(verb, context)).await,
         Verb::Insights { verb } => Box::pin(insights::perform(verb, context)).await,

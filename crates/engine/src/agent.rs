@@ -105,7 +105,7 @@ pub enum ReviewQuestion {
     /// The work of its role.
     #[default]
     Work,
-    /// Its earlier answer again, in the form of the contract.
+    /// The earlier answer again, in the form of the contract.
     Form,
     /// Whether it countersigns with its minor findings as follow-ups.
     Countersign,

@@ -59,7 +59,7 @@ pub enum CheckExit {
     Passed,
     Failed,
     TimedOut,
-    /// It exceeded its disk quota.
+    /// The check exceeded its disk quota.
     Overran,
     /// The shell could not find or run the command, or there is no shell.
     CouldNotStart,

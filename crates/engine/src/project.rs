@@ -144,7 +144,7 @@ impl ProjectAgents {
             Role::Builder => &self.builder,
             Role::Reviewer => &self.reviewer,
             Role::Verifier => &self.verifier,
-            Role::Human | Role::Service | Role::Admin => return None,
+            Role::Human | Role::Service | Role::Admin | Role::Viewer => return None,
         };
         let is_default = |name: &&str| {
             default

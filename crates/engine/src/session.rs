@@ -50,9 +50,11 @@ pub struct SessionClaim {
 pub fn queues_of(role: Role) -> &'static [Queue] {
     match role {
         Role::Builder => &[Queue::Build],
-        Role::Reviewer => &[Queue::Review, Queue::Verify],
+        // A reviewer's verdict also answers the open findings. Where the policy wants more, the
+        // verification goes to a verifier: a client that knows only verdicts could not answer it.
+        Role::Reviewer => &[Queue::Review],
         Role::Verifier => &[Queue::Verify],
-        Role::Human | Role::Service | Role::Admin => &[],
+        Role::Human | Role::Service | Role::Admin | Role::Viewer => &[],
     }
 }
 
@@ -292,7 +294,7 @@ fn may_start(
     at: Time,
 ) -> bool {
     let agent = &session.actor.agent;
-    if job.agent.as_ref().is_some_and(|assigned| assigned != agent) {
+    if job.agent.as_ref().is_some_and(|assigned| assigned != agent) || job.is_kept_from(agent, at) {
         return false;
     }
     let lease = Lease {
@@ -504,6 +506,7 @@ pub async fn report_review(
         )));
     };
     let what = EventKind::Reviewed {
+        answers_open: true,
         lease: claim.lease,
         commit: commit.clone(),
         review: Box::new(flow::review_validity::downgrade_contradicted_approval(

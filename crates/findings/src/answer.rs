@@ -202,6 +202,7 @@ fn judge(mut review: Review, mut form: AnswerForm, criteria: &[String]) -> Commi
     form.check_criterion_names(criteria);
     form.must_not_stop();
     if review.claim == ReviewClaim::ChangesRequested {
+        add_findings_of_texts(&mut review, &form.texts);
         return decide_claim(review, Vec::new(), Vec::new());
     }
     merge_findings(&mut review.findings, form.findings);
@@ -253,6 +254,25 @@ fn decide_claim(
         review,
         unclear: Some(reasons.join("; ")),
         confirmable,
+    }
+}
+
+/// Adds the findings in the texts of a refusal that lists none: clients of other systems have one
+/// field for all that they say.
+fn add_findings_of_texts(review: &mut Review, texts: &[String]) {
+    let lists_something = review.findings.iter().any(|finding| finding.actionable);
+    if lists_something || !review.blocking_issues.is_empty() {
+        return;
+    }
+    for text in texts {
+        let inner = read(text);
+        // One point without severity and place is the text itself, which is kept whole as the
+        // reason of the refusal.
+        let is_bare = |it: &Finding| it.rating.raw.is_none() && it.file.is_none();
+        if inner.findings.len() > 1 || !inner.findings.iter().all(is_bare) {
+            merge_findings(&mut review.findings, inner.findings);
+        }
+        review.blocking_issues.extend(inner.blocking_issues);
     }
 }
 

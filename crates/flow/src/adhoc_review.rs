@@ -212,6 +212,7 @@ mod tests {
     fn reviewed(ticket: &Ticket, policy: &Policy, review: &Review) -> Ticket {
         step(ticket, policy, Role::Reviewer, |lease| {
             EventKind::Reviewed {
+                answers_open: false,
                 lease,
                 commit: change().commit,
                 review: Box::new(review.clone()),

@@ -15,6 +15,7 @@ mod fallback;
 mod follow_ups;
 mod job;
 mod land;
+mod open_answers;
 mod panel;
 mod person;
 pub(crate) mod review;
@@ -24,6 +25,7 @@ mod verify;
 
 pub use build::{describe_forbidden_paths, known_red_checks};
 pub use fallback::fallback_agent;
+pub use open_answers::{needs_verifier, waiting_for_verifier};
 pub use person::available_choices;
 pub use table::{allowed_roles, allowed_stages};
 pub use transition::{exceeded_daily_budget, remaining_budget, spent_in_round};
@@ -236,6 +238,7 @@ pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, 
     // The usage is added first: the transition must see what is left of the budget.
     draft.add_usage(event.what.usage());
     apply(&mut draft, &event.what)?;
+    draft.answer_open_findings();
     // Parallel reviewers share one budget. The report of one can use it up while the others still
     // run, and nothing else would look at them until they report.
     draft.stop_paid_jobs_over_budget();
@@ -314,8 +317,9 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             commit,
             review,
             sandbox,
+            answers_open,
             ..
-        } => draft.on_reviewed(*lease, commit, review, sandbox)?,
+        } => draft.on_reviewed(*lease, commit, review, sandbox, *answers_open)?,
         EventKind::ReviewUnusable { lease, why, .. } => draft.on_review_unusable(*lease, why)?,
         EventKind::Verified {
             lease,

@@ -30,10 +30,10 @@ const ITEMS_MAX: usize = 300;
 /// answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
-    /// Countersign started it. It has a directory of its own, and answers with a file or its
+    /// Countersign started the agent. It has a directory of its own, and answers with a file or its
     /// output.
     Spawned,
-    /// It connected over MCP. It works in its own checkout, and answers with tools.
+    /// The agent connected over MCP. It works in its own checkout, and answers with tools.
     Connected,
 }
 

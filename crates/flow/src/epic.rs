@@ -25,7 +25,7 @@ pub enum EpicSignoff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "standing")]
 pub enum EpicStatus {
-    /// These tickets can be worked on now, the most urgent first.
+    /// Lists the tickets that can be worked on now, the most urgent first.
     Goes { ready: Vec<TicketId> },
     /// A critical ticket has failed, so nothing more is started.
     Stopped { by: TicketId, why: String },

@@ -33,16 +33,19 @@ pub enum Role {
     /// Countersign itself: it checks, merges and watches leases.
     Service,
     Admin,
+    /// Reads everything that a person reads, and changes nothing.
+    Viewer,
 }
 
 impl Role {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Builder,
         Self::Reviewer,
         Self::Verifier,
         Self::Human,
         Self::Service,
         Self::Admin,
+        Self::Viewer,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Role {
             Self::Human => "human",
             Self::Service => "service",
             Self::Admin => "admin",
+            Self::Viewer => "viewer",
         }
     }
 }
@@ -174,6 +178,10 @@ pub enum EventKind {
         review: Box<Review>,
         #[serde(alias = "isolation")]
         sandbox: String,
+        /// The reviewer connected by itself and may know no other answer than its verdict, so the
+        /// verdict also answers the open findings of earlier rounds.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        answers_open: bool,
         usage: Usage,
     },
     /// The reviewer ended without a usable review.
@@ -408,7 +416,7 @@ pub enum AnswerOutcome {
     Fixed,
     Confirmed,
     Refuted,
-    /// It counts as confirmed.
+    /// The verifier could not tell; counts as confirmed.
     Uncertain,
 }
 

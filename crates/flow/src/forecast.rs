@@ -37,7 +37,7 @@ pub enum ForecastBasis {
     History {
         runs: u32,
     },
-    /// These agents have no earlier runs here.
+    /// Names the agents without earlier runs here.
     Unknown {
         agents: Vec<String>,
     },

@@ -163,11 +163,8 @@ impl Insights {
         if let Some(round) = ticket.rounds.iter().find(|round| round.verdict.approved) {
             *self.rounds_to_approval.entry(round.number).or_default() += 1;
         }
-        let builder = ticket.assigned.builder.clone();
-        let builder = builder
-            .or_else(|| ticket.authors.first().cloned())
-            .unwrap_or_default();
         for entry in actionable_entries(ticket) {
+            let builder = builder_of(ticket, entry);
             let category = entry.finding.category.map_or("other", category_word);
             let of = |map: &mut BTreeMap<String, FindingOutcomes>, key: &str| {
                 map.entry(findings::one_line(key))
@@ -175,12 +172,25 @@ impl Insights {
                     .count(entry.status);
             };
             of(&mut self.categories, category);
-            of(&mut self.builders, &builder);
+            of(&mut self.builders, builder);
             for reviewer in &entry.reported_by {
                 of(&mut self.reviewers, reviewer);
             }
         }
     }
+}
+
+/// Returns the builder of the round in which the finding was first reported.
+fn builder_of<'a>(ticket: &'a Ticket, entry: &LedgerEntry) -> &'a str {
+    let mut rounds = ticket.rounds.iter();
+    let round = rounds.find(|round| round.number == entry.first_round);
+    let of_round = round.and_then(|round| round.builder.as_ref());
+    let assigned = &ticket.assigned;
+    let builder = of_round
+        .or(assigned.builder.as_ref())
+        .or(assigned.built_by.as_ref())
+        .or_else(|| ticket.authors.first());
+    builder.map_or("", String::as_str)
 }
 
 fn category_word(category: Category) -> &'static str {

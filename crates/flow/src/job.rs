@@ -52,7 +52,7 @@ impl Task {
         }
     }
 
-    /// Its kind in one word, which is also the name of its queue.
+    /// Returns the kind in one word, which is also the name of the queue.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Build { .. } => "build",
@@ -169,6 +169,13 @@ pub enum DependencyUpdate {
     Repaired,
 }
 
+/// An agent that a job is kept for, and the time until which others leave it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct KeptFor {
+    pub agent: String,
+    pub until: Time,
+}
+
 /// An open job, as the ticket records it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpenJob {
@@ -184,13 +191,24 @@ pub struct OpenJob {
     /// Agent to which the job is assigned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// That agent is a fallback for one that cannot take the job.
+    /// Whether `agent` replaces another one that cannot take the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[serde(alias = "stand_in")]
     pub fallback: bool,
+    /// Builder that a rework is kept for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_for: Option<KeptFor>,
     /// Waits for quota so far. The first [`crate::policy::QUOTA_WAITS_MAX`] count as no attempt.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub quota_waits: u32,
+}
+
+impl OpenJob {
+    /// Whether the job is still kept for another agent.
+    pub fn is_kept_from(&self, agent: &str, now: Time) -> bool {
+        let kept = self.kept_for.as_ref();
+        kept.is_some_and(|kept| kept.agent != agent && now < kept.until)
+    }
 }
 
 #[expect(

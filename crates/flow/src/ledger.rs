@@ -36,9 +36,9 @@ pub struct LedgerEntry {
     pub status: FindingStatus,
     /// A reviewer reported it as a blocking issue: nothing may land with it.
     pub blocking: bool,
-    /// It is on lines that the change did not touch.
+    /// Whether the finding is on lines that the change did not touch.
     pub untouched: bool,
-    /// It is a note: every report of it was under the policy's threshold of confidence.
+    /// Whether this is a note: every report of it was under the policy's threshold of confidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub low_confidence: bool,
     /// Last statement of the builder, the verifier or a person.
@@ -70,7 +70,7 @@ pub enum FindingStatus {
     Fixed,
     /// The last review did not mention it. It is still open.
     NotRepeated,
-    /// It was fixed, and was reported again later.
+    /// The finding was fixed, and was reported again later.
     Reopened,
     Refuted,
     /// The builder disputes it. It is still open.
@@ -188,7 +188,7 @@ impl LedgerEntry {
 pub struct IncomingFinding<'a> {
     pub finding: &'a Finding,
     pub blocking: bool,
-    /// Its confidence is under the policy's threshold, so it is a note.
+    /// Whether its confidence is under the policy's threshold, which makes it a note.
     pub low_confidence: bool,
 }
 

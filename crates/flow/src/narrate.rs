@@ -2,6 +2,7 @@
 
 mod details;
 mod red_checks;
+mod stated;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ pub struct Sentence {
 const NOTES_SHOWN_MAX: usize = 5;
 
 /// Words of all sentences.
-pub const ACTIVITIES: [&str; 38] = [
+pub const ACTIVITIES: [&str; 39] = [
     "agent_out",
     "base_red",
     "blocked",
@@ -63,6 +64,7 @@ pub const ACTIVITIES: [&str; 38] = [
     "review_unusable",
     "settled",
     "started",
+    "stated_fixed",
     "submitted",
     "submitted_review_result",
     "taken_over",
@@ -102,6 +104,7 @@ pub fn narrate(
     story.extend(describe_red_output(event));
     let reported = list_reported(event, after).into_iter();
     story.extend(reported.map(|line| plain("finding", line)));
+    story.extend(stated::describe_stated_fixed(before, event, after));
     let rounds_before = before.map_or(0, |ticket| ticket.rounds.len());
     if after.rounds.len() > rounds_before {
         story.extend(describe_verdict(after));

@@ -26,7 +26,7 @@ pub const WAIT_BUCKETS_MS: &[u64] = &[
 pub struct QualityMetrics {
     /// Number of tickets by rounds until the approval.
     pub rounds_to_approval: BTreeMap<u32, u64>,
-    /// Verdicts of rounds, by each author of the change.
+    /// Verdicts of rounds, by the builder of each round.
     pub built: BTreeMap<String, VerdictCounts>,
     /// Verdicts of reviews, by reviewer.
     pub reviewed: BTreeMap<String, VerdictCounts>,
@@ -144,8 +144,7 @@ impl QualityMetrics {
             *self.rounds_to_approval.entry(round.number).or_default() += 1;
         }
         for round in &ticket.rounds {
-            // A change may have several authors, and each of them built what was judged.
-            for name in &ticket.authors {
+            for name in builders_of(ticket, round) {
                 let built = self.built.entry(findings::one_line(name)).or_default();
                 built.count(round.verdict.approved);
             }
@@ -180,6 +179,15 @@ impl QualityMetrics {
             let reviewer = findings::one_line(&answer.reviewer);
             self.reviewed.entry(reviewer).or_default().count(approved);
         }
+    }
+}
+
+/// Returns the builder of a round. Rounds of older versions have none, so they count for every
+/// author of the change.
+pub(crate) fn builders_of<'a>(ticket: &'a Ticket, round: &'a Round) -> Vec<&'a String> {
+    match &round.builder {
+        Some(builder) => vec![builder],
+        None => ticket.authors.iter().collect(),
     }
 }
 

@@ -95,7 +95,7 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
 pub fn recorded_actor(by: &Actor) -> Result<Actor, ReportDenied> {
     match by.role {
         // A decision of a person must not come from a machine.
-        Role::Human | Role::Admin => Err(ReportDenied::WrongRole { role: by.role }),
+        Role::Human | Role::Admin | Role::Viewer => Err(ReportDenied::WrongRole { role: by.role }),
         // The name that the worker sends is dropped: it would be shown as Countersign's own.
         Role::Service => Ok(Actor::system()),
         Role::Builder | Role::Reviewer | Role::Verifier => of_agent(by),
@@ -134,7 +134,7 @@ mod tests {
         for role in Role::ALL {
             let actor = recorded_actor(&Actor::new("bea", role));
             match role {
-                Role::Human | Role::Admin => assert!(actor.is_err()),
+                Role::Human | Role::Admin | Role::Viewer => assert!(actor.is_err()),
                 Role::Service => assert_eq!(actor, Ok(Actor::system())),
                 Role::Builder | Role::Reviewer | Role::Verifier => {
                     assert_eq!(actor, Ok(Actor::new("bea", role)));

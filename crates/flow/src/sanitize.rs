@@ -215,7 +215,8 @@ fn clean_finding(finding: &mut Finding) {
     }
 }
 
-/// Its findings are cleaned when they are read. These fields are the rest.
+/// Cleans the texts of a review. Its findings are not among them: they are cleaned when they are
+/// read.
 fn clean_review(review: &mut Review) {
     clean_texts(&mut review.claim_text);
     clean_texts(&mut review.notes);

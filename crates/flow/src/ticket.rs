@@ -1,5 +1,6 @@
 //! The ticket: a wanted change and everything decided about it so far.
 
+mod assignees;
 mod check_output;
 mod counts;
 mod imported;
@@ -20,6 +21,7 @@ use crate::ledger::Ledger;
 use crate::policy::{Policy, StartDependents};
 pub use crate::time::Time;
 use crate::usage::{Budget, Usage};
+pub use assignees::Assignees;
 pub use counts::Counts;
 pub use imported::{ImportedEntry, ImportedFormat};
 pub use reason::Reason;
@@ -443,11 +445,11 @@ pub struct CheckResult {
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed,
-    /// It passed at the second try on the same commit.
+    /// The check passed at the second try on the same commit.
     Flaky,
     Failed,
     TimedOut,
-    /// It fails on the base as well, so the change did not cause it.
+    /// The check fails on the base as well, so the change did not cause it.
     RedOnBase,
 }
 
@@ -480,7 +482,7 @@ pub struct ReviewerAnswer {
     pub model: Option<String>,
     /// The reviewer's last claim.
     pub claim: ReviewClaim,
-    /// Its first claim, if it countersigned only when it was asked again.
+    /// The reviewer's first claim, if it countersigned only when it was asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_claim: Option<ReviewClaim>,
     /// Ledger ids of the findings it reported.
@@ -493,6 +495,9 @@ pub struct ReviewerAnswer {
     /// Sandbox level of the review.
     #[serde(alias = "isolation")]
     pub sandbox: String,
+    /// Its verdict also answers the open findings of earlier rounds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers_open: bool,
     pub remarks: Vec<String>,
 }
 
@@ -560,14 +565,6 @@ pub enum ApprovedBy {
 pub struct TicketUsage {
     pub round: Usage,
     pub ticket: Usage,
-}
-
-/// Agents that a person chose for the ticket, and the builder's session to continue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Assignees {
-    pub builder: Option<String>,
-    pub reviewer: Option<String>,
-    pub session: Option<String>,
 }
 
 /// A ticket that waits for a person.

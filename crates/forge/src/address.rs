@@ -214,6 +214,40 @@ pub fn is_safe_address(api: &str) -> bool {
     }
 }
 
+/// Returns the host that the remotes of a configured forge have, and the address of its API. `url`
+/// is the address of the server or of its API; without it, the kind's public service is meant.
+pub fn server_of(kind: ForgeKind, url: Option<&str>) -> Result<(String, String), UnknownForge> {
+    let Some(url) = url.map(|url| url.trim_end_matches('/')) else {
+        let host = match kind {
+            ForgeKind::Github => "github.com",
+            ForgeKind::Gitlab => "gitlab.com",
+            // Nobody's service is the usual one of these.
+            ForgeKind::Gitea | ForgeKind::Jira => return Err(UnknownForge::NoApi(String::new())),
+        };
+        let known = well_known(host).ok_or_else(|| UnknownForge::UnknownHost(host.to_owned()))?;
+        return Ok((host.to_owned(), known.1));
+    };
+    if !is_safe_address(url) {
+        return Err(UnknownForge::NoApi(url.to_owned()));
+    }
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.to_ascii_lowercase();
+    let public = host.strip_prefix("api.").unwrap_or(&host);
+    if let Some((known, api)) = well_known(public).filter(|_| path.is_empty()) {
+        let fits = known == kind;
+        let wrong = || UnknownForge::UnknownHost(host.clone());
+        return fits.then(|| (public.to_owned(), api)).ok_or_else(wrong);
+    }
+    let usual = kind.api_path();
+    let api = if url.ends_with(usual) {
+        url.to_owned()
+    } else {
+        format!("{url}{usual}")
+    };
+    Ok((host, api))
+}
+
 /// Hosts that only serve ssh belong to another name.
 fn web_host(host: &str) -> &str {
     match host {
@@ -380,6 +414,45 @@ mod tests {
                 "{api}"
             );
         }
+    }
+
+    #[test]
+    fn a_configured_server_has_its_host_and_its_api() {
+        let github = ForgeKind::Github;
+        for (url, host, api) in [
+            (None, "github.com", "https://api.github.com"),
+            (
+                Some("https://GitHub.com/"),
+                "github.com",
+                "https://api.github.com",
+            ),
+            (
+                Some("https://api.github.com"),
+                "github.com",
+                "https://api.github.com",
+            ),
+            (
+                Some("https://git.example"),
+                "git.example",
+                "https://git.example/api/v3",
+            ),
+            (
+                Some("https://git.example/api/v3/"),
+                "git.example",
+                "https://git.example/api/v3",
+            ),
+            (
+                Some("http://127.0.0.1:8080"),
+                "127.0.0.1:8080",
+                "http://127.0.0.1:8080/api/v3",
+            ),
+        ] {
+            let wanted = (host.to_owned(), api.to_owned());
+            assert_eq!(server_of(github, url), Ok(wanted), "{url:?}");
+        }
+        assert!(server_of(github, Some("http://git.example")).is_err());
+        assert!(server_of(github, Some("https://codeberg.org")).is_err());
+        assert!(server_of(ForgeKind::Gitea, None).is_err());
     }
 
     proptest! {

@@ -21,6 +21,14 @@ use crate::{ForgeConnection, ForgeError};
 use read::{change, id, permission, text};
 
 const PAGE: usize = 100;
+const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
+    name: "GitHub",
+    has_changes: true,
+    has_threads: true,
+    has_check_runs: false,
+    inline_outside_diff: false,
+    body_chars_max: BODY_CHARS_MAX,
+};
 
 /// Repeats a verb after a lost answer. The verb looks for its own work first.
 macro_rules! until_answered {
@@ -332,17 +340,6 @@ fn is_own(entry: &Value, own: &str) -> bool {
 
 #[async_trait]
 impl Forge for Github {
-    fn capabilities(&self) -> ForgeCapabilities {
-        ForgeCapabilities {
-            name: "GitHub",
-            has_changes: true,
-            has_threads: true,
-            has_check_runs: false,
-            inline_outside_diff: false,
-            body_chars_max: BODY_CHARS_MAX,
-        }
-    }
-
     async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
         let login = self.own_login().await?.to_owned();
         let repository = self.rest.get(&self.root).await?;
@@ -354,7 +351,11 @@ impl Forge for Github {
             () if may("pull") => ForgePermission::Read,
             () => ForgePermission::None,
         };
-        Ok(ForgeAccount { login, permission })
+        Ok(ForgeAccount {
+            login,
+            permission,
+            capabilities: CAPABILITIES,
+        })
     }
 
     async fn find_change(&self, key: &ChangeKey) -> Result<Option<ForgeChange>, ForgeError> {

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use crate::ForgeError;
 use crate::anchors::{CommentableLines, LineAnchor};
 
-/// Abilities of a forge, as data: callers branch on these and never on the kind of a forge.
+/// Abilities of a forge for this account, as data: callers branch on these and never on the kind of
+/// a forge. Some depend on the token: only an app may write check runs on GitHub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -28,6 +29,7 @@ pub struct ForgeCapabilities {
 pub struct ForgeAccount {
     pub login: String,
     pub permission: ForgePermission,
+    pub capabilities: ForgeCapabilities,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -264,8 +266,7 @@ pub enum MergeReport {
 /// A forge or tracker. Every verb can be repeated: the second call changes nothing.
 #[async_trait]
 pub trait Forge: Send + Sync + std::fmt::Debug {
-    fn capabilities(&self) -> ForgeCapabilities;
-
+    /// Returns the account, its permission on the repository, and the abilities of the forge.
     async fn whoami(&self) -> Result<ForgeAccount, ForgeError>;
     async fn find_change(&self, key: &ChangeKey) -> Result<Option<ForgeChange>, ForgeError>;
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError>;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use base64::Engine;
+
 /// Token of a forge. It appears in no debug output, error or log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ForgeToken(String);
@@ -14,6 +16,13 @@ impl ForgeToken {
         let is_token =
             !text.is_empty() && text.len() <= 4096 && text.chars().all(|c| c.is_ascii_graphic());
         is_token.then(|| Self(text.to_owned()))
+    }
+
+    /// Returns the `Authorization` header for git over HTTPS, where the token is the password.
+    pub fn git_header(&self) -> String {
+        let pair = format!("x-access-token:{}", self.0);
+        let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+        format!("Authorization: Basic {encoded}")
     }
 
     pub(crate) fn reveal(&self) -> &str {

@@ -111,8 +111,8 @@ pub async fn serve_stdio(app: App, identity: Identity) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::error(format!("the connection to the agent failed: {error}"))
     };
-    let served = McpServer::new(app, Some(identity))
-        .serve(rmcp::transport::stdio())
+    let server = McpServer::new(app, Some(identity));
+    let served = Box::pin(server.serve(rmcp::transport::stdio()))
         .await
         .map_err(|error| failed(&error))?;
     served.waiting().await.map_err(|error| failed(&error))?;

@@ -64,6 +64,7 @@ fn the_routes_are_in_the_document() {
         let access = match route.access {
             RouteAccess::People => "people, programs, administrators",
             RouteAccess::Administrators => "administrators",
+            RouteAccess::Anyone => "everybody",
         };
         let summary = route.summary.trim_end_matches('.');
         writeln!(

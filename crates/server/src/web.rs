@@ -7,13 +7,15 @@
 
 pub(crate) mod api;
 mod auth;
-mod body;
+pub(crate) mod body;
 mod connections;
 mod events;
+mod files;
 mod git;
 mod metrics;
 mod openapi;
-mod problem;
+pub(crate) mod problem;
+mod representation;
 pub mod session;
 pub mod tls;
 mod trace;
@@ -96,6 +98,16 @@ impl ServerState {
             git_requests: Arc::new(Semaphore::new(git::AT_ONCE)),
             encrypted,
         }
+    }
+
+    /// Returns whether clients reach the server over TLS.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Applies the rate limit of a caller.
+    pub(crate) fn allows_call(&self, name: &str) -> bool {
+        self.rates.allow(name)
     }
 }
 
@@ -254,6 +266,18 @@ fn router(state: ServerState) -> Router {
     let behind_the_door = Router::new()
         .merge(api::router())
         .route("/api/v1/events", get(events::stream))
+        .route(
+            "/api/v1/tickets/{ticket}/runs/{run}/transcript",
+            get(files::transcript),
+        )
+        .route(
+            "/api/v1/tickets/{ticket}/runs/{run}/transcript/stream",
+            get(files::tail),
+        )
+        .route(
+            "/api/v1/tickets/{ticket}/artefacts/{artefact}",
+            get(files::artefact),
+        )
         .route("/metrics", get(metrics::show))
         .nest_service(
             "/mcp",
@@ -283,6 +307,7 @@ fn router(state: ServerState) -> Router {
         .route("/api/v1/openapi.json", get(openapi::show))
         .merge(behind_the_door)
         .merge(git)
+        .merge(crate::dashboard::router(&state))
         .fallback(problem::unknown_path)
         // The limit of axum would answer before ours, without a reason for the client.
         .layer(DefaultBodyLimit::disable())

@@ -34,13 +34,13 @@ pub use job::{
 pub use record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventBody, EventQuery, Message,
     NewMessage, Noted, Page, Paged, Pause, PauseScope, ProjectRule, Removed, Restriction,
-    Restrictions, Retention, RuleUpdate, StatementKind, Stored, StoredEvent, TicketQuery,
-    TicketRow,
+    Restrictions, Retention, RuleUpdate, StatementKind, Stored, StoredEvent, TicketOrder,
+    TicketQuery, TicketRow, TicketSort,
 };
 
 pub use settings::Settings;
 pub use sqlite::{DatabaseCopy, backup, restore};
-pub use token::{Token, TokenQuery};
+pub use token::{Token, TokenKind, TokenQuery};
 pub use verbs::{Events, Jobs, Records, Store, Tickets};
 
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! last number of the previous page, so new rows never shift it.
 
 use crate::job::JobQuery;
-use crate::record::{Page, Paged, TicketQuery};
+use crate::record::{Page, Paged, TicketOrder, TicketQuery, TicketSort};
 
 /// Maximum rows per page.
 const PAGE_MAX: u32 = 1000;
@@ -25,28 +25,22 @@ pub(crate) struct Listing {
 impl Listing {
     /// Lists tickets. `mark` is `?` on `SQLite` and `$` on `PostgreSQL`.
     pub(crate) fn tickets(columns: &str, query: &TicketQuery, page: &Page, mark: char) -> Self {
-        let mut list = ListingQuery::new(page, mark);
-        let mut filter = list.below("number");
-        list.narrow(&mut filter, "epic", query.epic.as_ref());
-        list.narrow(&mut filter, "repository", query.repository.as_ref());
-        if let Some(dependency) = &query.depends_on {
-            list.binds.push(Bind::Text(dependency.to_string()));
-            let subquery = format!(
-                "SELECT dependant FROM dependencies WHERE dependency = {mark}{}",
-                list.binds.len()
-            );
-            // For an IN list PostgreSQL would walk all tickets by number.
-            let (before, after) = match mark {
-                '$' => (" AND id = ANY (ARRAY(", "))"),
-                _ => (" AND id IN (", ")"),
-            };
-            filter.extend([before, subquery.as_str(), after]);
-        }
+        let order = query.order;
+        let first = if order.ascending { i64::MIN } else { i64::MAX };
+        let mut list = ListingQuery::new(page, first, mark);
+        let mut filter = list.beyond(order, query.after_value.filter(|_| page.after.is_some()));
+        list.narrow_tickets(&mut filter, query);
         let from = format!("SELECT {columns} FROM tickets WHERE");
+        let direction = if order.ascending { "ASC" } else { "DESC" };
+        let order = match order.by {
+            TicketSort::Created => format!("ORDER BY number {direction} LIMIT {mark}2"),
+            by => {
+                let column = by.column();
+                format!("ORDER BY {column} {direction}, number {direction} LIMIT {mark}2")
+            }
+        };
         if query.stages.is_empty() {
-            return list.done(format!(
-                "{from} {filter} ORDER BY number DESC LIMIT {mark}2"
-            ));
+            return list.done(format!("{from} {filter} {order}"));
         }
         // One short index walk per stage, then the newest rows of all walks. An IN list would first
         // collect every ticket of those stages.
@@ -56,11 +50,25 @@ impl Listing {
             list.narrow(&mut stage_filter, "stage", Some(&stage.as_str().to_owned()));
             let name = walks.len();
             walks.push(format!(
-                "SELECT * FROM ({from} {stage_filter} ORDER BY number DESC LIMIT {mark}2) AS walk{name}"
+                "SELECT * FROM ({from} {stage_filter} {order}) AS walk{name}"
             ));
         }
         let walks = walks.join(" UNION ALL ");
-        list.done(format!("{walks} ORDER BY number DESC LIMIT {mark}2"))
+        list.done(format!("{walks} {order}"))
+    }
+
+    /// Counts the tickets of a query by stage, whatever stages the query names.
+    pub(crate) fn stage_counts(query: &TicketQuery, mark: char) -> Self {
+        let mut list = ListingQuery {
+            mark,
+            binds: Vec::new(),
+            most: usize::MAX,
+        };
+        let mut filter = "1 = 1".to_owned();
+        list.narrow_tickets(&mut filter, query);
+        list.done(format!(
+            "SELECT stage, count(*) FROM tickets WHERE {filter} GROUP BY stage"
+        ))
     }
 
     /// Lists jobs. `clock` is the database's expression for its time in milliseconds.
@@ -70,7 +78,7 @@ impl Listing {
         page: &Page,
         (mark, clock): (char, &str),
     ) -> Self {
-        let mut list = ListingQuery::new(page, mark);
+        let mut list = ListingQuery::new(page, i64::MAX, mark);
         let mut filter = list.below("id");
         let queue = query.queue.as_ref().map(ToString::to_string);
         list.narrow(&mut filter, "queue", queue.as_ref());
@@ -157,12 +165,13 @@ struct ListingQuery {
 }
 
 impl ListingQuery {
-    fn new(page: &Page, mark: char) -> Self {
+    /// Begins a query; `first` is the position of the first page.
+    fn new(page: &Page, first: i64, mark: char) -> Self {
         let most = page.most.clamp(1, PAGE_MAX);
         Self {
             mark,
             binds: vec![
-                Bind::Number(page.after.unwrap_or(i64::MAX)),
+                Bind::Number(page.after.unwrap_or(first)),
                 Bind::Number(i64::from(most) + 1),
             ],
             most: usize::try_from(most).unwrap_or(1),
@@ -171,6 +180,62 @@ impl ListingQuery {
 
     fn below(&self, column: &str) -> String {
         format!("{column} < {}1", self.mark)
+    }
+
+    /// Selects the rows beyond the last one of the previous page.
+    fn beyond(&mut self, order: TicketOrder, value: Option<i64>) -> String {
+        let mark = self.mark;
+        let sign = if order.ascending { '>' } else { '<' };
+        match value.filter(|_| order.by != TicketSort::Created) {
+            None if order.by == TicketSort::Created => format!("number {sign} {mark}1"),
+            // Every ticket has a number, so this is true; both databases want each bind used.
+            None => format!("number <> {mark}1"),
+            Some(value) => {
+                self.binds.push(Bind::Number(value));
+                let (column, place) = (order.by.column(), self.binds.len());
+                // PostgreSQL would take the type of the column, which may be smaller than the bind.
+                format!("({column}, number) {sign} (CAST({mark}{place} AS bigint), {mark}1)")
+            }
+        }
+    }
+
+    /// Adds all filters of a query but those by stage and page.
+    fn narrow_tickets(&mut self, filter: &mut String, query: &TicketQuery) {
+        let mark = self.mark;
+        self.narrow(filter, "epic", query.epic.as_ref());
+        self.narrow(filter, "repository", query.repository.as_ref());
+        let only = query.only.as_ref().map(ToString::to_string);
+        self.narrow(filter, "id", only.as_ref());
+        if let Some(dependency) = &query.depends_on {
+            let place = self.bind(dependency.to_string());
+            let subquery = format!("SELECT dependant FROM dependencies WHERE dependency = {place}");
+            // For an IN list PostgreSQL would walk all tickets by number.
+            let (before, after) = match mark {
+                '$' => (" AND id = ANY (ARRAY(", "))"),
+                _ => (" AND id IN (", ")"),
+            };
+            filter.extend([before, subquery.as_str(), after]);
+        }
+        if let Some(prefix) = &query.id_prefix {
+            let place = self.bind(crate::rows::clean(prefix));
+            filter.extend([format!(" AND substr(id, 1, length({place})) = {place}")]);
+        }
+        for word in &query.words {
+            // Both databases then lower A to Z and leave other letters as they are.
+            let place = self.bind(crate::rows::clean(word).to_ascii_lowercase());
+            let has = |column: &str| match mark {
+                '$' => format!("strpos(lower({column} COLLATE \"C\"), {place}) > 0"),
+                _ => format!("instr(lower({column}), {place}) > 0"),
+            };
+            let [id, title, epic] = ["id", "title", "coalesce(epic, '')"].map(has);
+            filter.extend([format!(" AND ({id} OR {title} OR {epic})")]);
+        }
+    }
+
+    /// Binds a text and returns its place.
+    fn bind(&mut self, text: String) -> String {
+        self.binds.push(Bind::Text(text));
+        format!("{}{}", self.mark, self.binds.len())
     }
 
     fn narrow(&mut self, filter: &mut String, column: &str, value: Option<&String>) {

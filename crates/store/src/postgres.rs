@@ -169,8 +169,8 @@ impl Tickets for Postgres {
         self.list_tickets(query, page).await
     }
 
-    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>> {
-        self.count_stages().await
+    async fn count_tickets(&self, query: &TicketQuery) -> Result<Vec<(Stage, u64)>> {
+        self.count_stages(query).await
     }
 
     async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
@@ -430,7 +430,7 @@ impl Records for Postgres {
             let token = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(token.into_iter().collect());
         }
-        self.list_tokens(query.most).await
+        self.list_tokens(query.kind, query.most).await
     }
 
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {

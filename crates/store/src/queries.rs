@@ -6,7 +6,7 @@ use crate::Result;
 use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::job::{HeldJobsFilter, Job, JobQuery};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
-use crate::token::{Token, TokenQuery};
+use crate::token::{Token, TokenKind, TokenQuery};
 use crate::verbs::Store;
 
 /// Rows per page when a list is read to its end.
@@ -106,6 +106,7 @@ impl dyn Store + '_ {
     /// Finds the token whose secret has this hash.
     pub async fn token(&self, hash: &str) -> Result<Option<Token>> {
         let query = TokenQuery {
+            kind: TokenKind::default(),
             hash: Some(hash.to_owned()),
             most: 1,
         };

@@ -34,16 +34,95 @@ pub struct TicketRow {
     pub updated_at: Time,
 }
 
-/// Filters for a list of tickets; all of them must match.
+/// Filters for a list of tickets, all of which must match, and the order of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TicketQuery {
     /// Any of these stages; an empty list means every stage.
     pub stages: Vec<Stage>,
     pub epic: Option<String>,
     pub repository: Option<String>,
     /// Only tickets that depend on this one.
-    #[serde(default)]
     pub depends_on: Option<TicketId>,
+    /// Only this ticket.
+    pub only: Option<TicketId>,
+    /// Only tickets whose ids begin with this text.
+    pub id_prefix: Option<String>,
+    /// Words that all occur in the id, the title or the epic. A to Z match in either case.
+    pub words: Vec<String>,
+    pub order: TicketOrder,
+    /// Value of the order's column in the last row of the previous page. It belongs to
+    /// [`Page::after`], so that a ticket that changed in between does not move the page.
+    pub after_value: Option<i64>,
+}
+
+/// Order of a list of tickets. Tickets with the same value are in the order of their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketOrder {
+    pub by: TicketSort,
+    /// Lowest first; otherwise highest first.
+    pub ascending: bool,
+}
+
+/// Columns by which tickets can be sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TicketSort {
+    #[default]
+    Created,
+    Updated,
+    Priority,
+    Cost,
+    Round,
+    OpenMustFix,
+}
+
+impl TicketSort {
+    pub const ALL: [Self; 6] = [
+        Self::Created,
+        Self::Updated,
+        Self::Priority,
+        Self::Cost,
+        Self::Round,
+        Self::OpenMustFix,
+    ];
+
+    /// Returns the word by which callers name the column.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Priority => "priority",
+            Self::Cost => "cost",
+            Self::Round => "round",
+            Self::OpenMustFix => "must_fix",
+        }
+    }
+
+    /// Returns the value of the column in a row.
+    pub fn value(self, row: &TicketRow) -> i64 {
+        let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        match self {
+            Self::Created => row.number,
+            Self::Updated => row.updated_at.0,
+            Self::Priority => i64::from(row.priority),
+            Self::Cost => int(row.usd_micros),
+            Self::Round => i64::from(row.round),
+            Self::OpenMustFix => i64::from(row.open_must_fix),
+        }
+    }
+
+    /// Returns the database's name of the column. Numbers grow with the time of creation.
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Created => "number",
+            Self::Updated => "updated_at",
+            Self::Priority => "priority",
+            Self::Cost => "usd_micros",
+            Self::Round => "round",
+            Self::OpenMustFix => "open_must_fix",
+        }
+    }
 }
 
 /// Request for one page of a list. Lists are newest first unless documented otherwise.

@@ -166,8 +166,9 @@ impl Tickets for Sqlite {
             .await
     }
 
-    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>> {
-        self.readers.run(tickets::count).await
+    async fn count_tickets(&self, query: &TicketQuery) -> Result<Vec<(Stage, u64)>> {
+        let query = query.clone();
+        self.readers.run(move |db| tickets::count(db, &query)).await
     }
 
     async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>> {
@@ -469,8 +470,10 @@ impl Records for Sqlite {
             let token = self.tokens_by_hash.ask(TokenByHash::new(hash)).await?;
             return Ok(token.into_iter().collect());
         }
-        let most = query.most;
-        self.readers.run(move |db| tokens::list(db, most)).await
+        let (kind, most) = (query.kind, query.most);
+        self.readers
+            .run(move |db| tokens::list(db, kind, most))
+            .await
     }
 
     async fn revoke(&self, token: &str, at: Time) -> Result<bool> {

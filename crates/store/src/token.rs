@@ -27,6 +27,55 @@ pub struct Token {
     pub created_at: Time,
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "TokenKind::is_bearer")]
+    pub kind: TokenKind,
+    /// Token that a session was opened with. Revoking it revokes the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+}
+
+/// Way in which a secret is used. One kind is never accepted in place of another.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// Sent in the `Authorization` header.
+    #[default]
+    Bearer,
+    /// Opens one session of a browser, once.
+    LoginCode,
+    /// Cookie of a browser.
+    Session,
+}
+
+impl TokenKind {
+    pub const ALL: [Self; 3] = [Self::Bearer, Self::LoginCode, Self::Session];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bearer => "bearer",
+            Self::LoginCode => "login_code",
+            Self::Session => "session",
+        }
+    }
+
+    /// Reads the stored word. An unknown one is of a newer version and counts as a login code,
+    /// which admits nobody by itself.
+    pub fn parse(word: &str) -> Self {
+        let mut kinds = Self::ALL.into_iter();
+        kinds
+            .find(|kind| kind.as_str() == word)
+            .unwrap_or(Self::LoginCode)
+    }
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_bearer(&self) -> bool {
+        *self == Self::Bearer
+    }
 }
 
 /// Filter for a list of tokens.
@@ -34,5 +83,7 @@ pub struct Token {
 pub struct TokenQuery {
     /// Only the token whose secret has this hash.
     pub hash: Option<String>,
+    /// Kind of the listed tokens; a search by hash finds every kind.
+    pub kind: TokenKind,
     pub most: u32,
 }

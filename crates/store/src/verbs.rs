@@ -31,8 +31,9 @@ pub trait Tickets: Send + Sync {
     async fn commit(&self, change: Change) -> Result<CommitOutcome>;
     async fn ticket(&self, id: &TicketId) -> Result<Option<Stored>>;
     async fn tickets(&self, query: &TicketQuery, page: &Page) -> Result<Paged<TicketRow>>;
-    /// Counts the tickets in each stage that has any.
-    async fn count_tickets(&self) -> Result<Vec<(Stage, u64)>>;
+    /// Counts the tickets of a query in each stage that has any. The query's own stages, its order
+    /// and its position do not matter.
+    async fn count_tickets(&self, query: &TicketQuery) -> Result<Vec<(Stage, u64)>>;
     async fn artefacts(&self, ticket: &TicketId) -> Result<Vec<Artefact>>;
     async fn policy(&self, id: &str) -> Result<Option<Policy>>;
     /// Returns the stored answer for this idempotency key, if any.

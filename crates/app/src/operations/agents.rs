@@ -190,10 +190,17 @@ impl AgentFinder<'_> {
         Ok(ConfiguredAgent {
             name: name.to_owned(),
             agent: inner,
-            env: inherited_variables(agent.env.iter().map(String::as_str)),
+            env: self.agent_env(agent.env.iter().map(String::as_str)),
             credentials: self.credential_files(agent.files.iter().map(String::as_str))?,
             hosts: hosts_of(name, agent)?,
         })
+    }
+
+    /// Returns the variables of an agent. The token of the forge is never among them, even if its
+    /// name is: agents do not act on a forge.
+    fn agent_env<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<(OsString, OsString)> {
+        let secret = self.settings.forge.secret_variables();
+        inherited_variables(names.filter(|name| !secret.contains(name)))
     }
 
     async fn native(
@@ -214,7 +221,7 @@ impl AgentFinder<'_> {
             program: location.program,
             before: location.before,
             extra: agent.args.iter().map(OsString::from).collect(),
-            env: inherited_variables(variables.chain(agent.env.iter().map(String::as_str))),
+            env: self.agent_env(variables.chain(agent.env.iter().map(String::as_str))),
             credentials: self
                 .credential_files(files.chain(agent.files.iter().map(String::as_str)))?,
             hosts: hosts_of(name, agent)?,

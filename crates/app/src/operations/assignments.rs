@@ -367,7 +367,7 @@ async fn build_assignment(
     Ok(Assignment {
         id: stored.number,
         status: stage_word(ticket.stage, Dialect::Sergeant).to_owned(),
-        review_attempt: ticket.round,
+        review_attempt: ticket.review_attempt(),
         max_cycles: policy.rounds_allowed(ticket.counts.granted),
         review_feedback: flow::brief::feedback(ticket, policy).filter(|_| builds),
         branch_name: branch,

@@ -23,7 +23,15 @@ use crate::failure::Failure;
 pub struct RoundDiff {
     pub ticket: TicketId,
     pub round: u32,
+    /// The earlier round that this one is compared with; otherwise it is compared with its base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_round: Option<u32>,
+    /// True if the two rounds are on different commits of the base branch. The diff then shows the
+    /// changes of the base branch as well.
+    #[serde(default)]
+    pub base_moved: bool,
     pub commit: String,
+    /// Commit that the diff begins with.
     pub base: String,
     pub files: Vec<DiffFile>,
     /// The ledger of that round; a finding's line is a line of this commit.
@@ -51,30 +59,73 @@ impl RoundDiff {
     }
 }
 
+/// Selects a part of a ticket's changes.
+#[derive(Clone, Debug, Default)]
+pub struct DiffSelection {
+    /// Default: the newest submission.
+    pub round: Option<u32>,
+    /// Compares with the commit of this round instead of the base.
+    pub from_round: Option<u32>,
+    /// Only this file, by its new or its old name.
+    pub file: Option<String>,
+}
+
 /// Loads the diff of the newest submission, or of an earlier round.
 pub async fn load_diff(app: &App, id: &str, round: Option<u32>) -> Result<RoundDiff, Failure> {
+    let selection = DiffSelection {
+        round,
+        ..DiffSelection::default()
+    };
+    load_selected_diff(app, id, &selection).await
+}
+
+/// Loads the diff of a round against its base or against another round.
+pub async fn load_selected_diff(
+    app: &App,
+    id: &str,
+    selection: &DiffSelection,
+) -> Result<RoundDiff, Failure> {
+    let round = selection.round;
     let stored = app.ticket(id).await?;
+    let earlier = match selection.from_round {
+        Some(from) => {
+            let ticket = at_round(app, stored.ticket.clone(), from).await?;
+            Some(submission_of(&ticket)?)
+        }
+        None => None,
+    };
     let ticket = match round {
         Some(round) => at_round(app, stored.ticket, round).await?,
         None => stored.ticket,
     };
-    let Some(submission) = ticket.submission.clone() else {
-        return Err(
-            Failure::usage(format!("{id} is {} and has no commit yet", ticket.stage))
-                .hint(format!("countersign run {id}")),
-        );
-    };
+    let submission = submission_of(&ticket)?;
     let git = repository_of(app, &ticket).await?;
-    let (files, cut) = read(&git, &submission).await?;
+    let from = earlier
+        .as_ref()
+        .map_or(&submission.base, |earlier| &earlier.commit);
+    let file = selection.file.as_deref();
+    let (files, cut) = read(&git, from, &submission.commit, file).await?;
     Ok(RoundDiff {
         round: round.unwrap_or_else(|| round_of(&ticket, &submission)),
+        from_round: selection.from_round,
+        base_moved: earlier
+            .as_ref()
+            .is_some_and(|earlier| earlier.base != submission.base),
+        base: from.clone(),
         commit: submission.commit,
-        base: submission.base,
         files,
         cut,
         root: open_root(app, &git, &ticket.id).await,
         findings: ticket.ledger.entries.clone(),
         ticket: ticket.id,
+    })
+}
+
+fn submission_of(ticket: &Ticket) -> Result<Submission, Failure> {
+    ticket.submission.clone().ok_or_else(|| {
+        let (id, stage) = (&ticket.id, ticket.stage);
+        Failure::usage(format!("{id} is {stage} and has no commit yet"))
+            .hint(format!("countersign run {id}"))
     })
 }
 
@@ -125,17 +176,34 @@ pub(super) async fn repository_of(app: &App, ticket: &Ticket) -> Result<Reposito
         .map_err(Failure::usage)
 }
 
-async fn read(git: &Repository, submission: &Submission) -> Result<(Vec<DiffFile>, bool), Failure> {
+async fn read(
+    git: &Repository,
+    from: &str,
+    to: &str,
+    file: Option<&str>,
+) -> Result<(Vec<DiffFile>, bool), Failure> {
     let oid = |text: &str| {
         Oid::parse(text).ok_or_else(|| Failure::error(format!("{text:?} is not a commit")))
     };
-    let (from, to) = (oid(&submission.base)?, oid(&submission.commit)?);
-    let changed = git
+    let (from, to) = (oid(from)?, oid(to)?);
+    let mut changed = git
         .files_changed(&from, &to)
         .await
         .map_err(Failure::error)?;
+    let mut paths = Vec::new();
+    if let Some(path) = file {
+        changed.retain(|file| file.path == path || file.old_path.as_deref() == Some(path));
+        let Some(file) = changed.first() else {
+            let path = findings::one_line(path);
+            return Err(Failure::not_found(format!(
+                "the change does not touch {path}"
+            )));
+        };
+        paths.push(file.path.as_str());
+        paths.extend(file.old_path.as_deref());
+    }
     let diff = git
-        .diff(&from, &to, DiffContext::Usual)
+        .diff_of_paths(&from, &to, DiffContext::Usual, &paths)
         .await
         .map_err(Failure::error)?;
     let (files, cut) = unified::parse_diff(&diff.text, &changed);

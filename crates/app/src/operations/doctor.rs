@@ -39,7 +39,7 @@ pub struct DoctorReport {
 pub struct AgentStartCheck {
     pub agent: String,
     pub fine: bool,
-    /// Its version, or what is not mounted.
+    /// The agent's version, or the path that is not mounted.
     pub found: String,
 }
 

@@ -196,6 +196,26 @@ pub async fn events_after(
     Ok(store.events(&query).await?)
 }
 
+/// Reads a page of a ticket's events, and whether there are more.
+pub async fn events_page(
+    app: &App,
+    ticket: &TicketId,
+    after: Cursor,
+    most: u32,
+) -> Result<(Vec<StoredEvent>, bool), Failure> {
+    let query = EventQuery {
+        ticket: Some(ticket.clone()),
+        after,
+        most: most.saturating_add(1),
+        ..EventQuery::default()
+    };
+    let mut events = app.coordinator.store.events(&query).await?;
+    let most = most as usize;
+    let more = events.len() > most;
+    events.truncate(most);
+    Ok((events, more))
+}
+
 /// Replay of one ticket, so that each event can be narrated with its effect.
 #[derive(Debug, Default)]
 struct TicketReplay {

@@ -13,7 +13,7 @@ use flow::attempt::Attempt;
 use flow::{Actor, Role, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Noted, Token, TokenQuery};
+use store::{Noted, Token, TokenKind, TokenQuery};
 
 use super::App;
 use crate::failure::{ExitKind, Failure};
@@ -24,6 +24,7 @@ const TOKENS_MAX: u32 = 1000;
 fn all_tokens() -> TokenQuery {
     TokenQuery {
         hash: None,
+        kind: TokenKind::Bearer,
         most: TOKENS_MAX,
     }
 }
@@ -53,6 +54,8 @@ pub struct Identity {
     pub actor: Actor,
     /// Id of the token.
     pub token: String,
+    /// End of the token's validity.
+    pub expires_at: Option<Time>,
     /// Tells apart the processes that use the same token, if the protocol has sessions.
     pub session: Option<String>,
     /// The only ticket that the caller may read or change.
@@ -80,6 +83,13 @@ impl Identity {
     pub fn claim_credential(&self, attempt: &Attempt) -> Option<String> {
         let derived = || derive_credential(&self.token, &self.key.0, &purpose_of(attempt));
         matches!(self.access, Access::SelfRegistered).then(derived)
+    }
+}
+
+impl Identity {
+    /// Derives the token that forms of this session carry, so that another site cannot submit one.
+    pub fn form_token(&self) -> String {
+        derive_credential(&self.token, &self.key.0, "form")
     }
 }
 
@@ -133,6 +143,8 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
         created_at: now,
         expires_at: request.ttl_ms.map(|ttl| now.plus_ms(ttl)),
         revoked_at: None,
+        kind: TokenKind::Bearer,
+        parent: None,
     };
     app.coordinator.store.put_token(token.clone()).await?;
     // A token that is not in the log could not be explained later, so a failed note is an error
@@ -251,6 +263,7 @@ pub async fn authenticate(app: &App, secret: &str) -> Result<Result<Identity, Au
         .token(&engine::secret::hash_secret(secret))
         .await?;
     match token
+        .filter(|token| token.kind == TokenKind::Bearer)
         .ok_or(AuthError::Unknown)
         .and_then(|token| identity_of(token, now))
     {
@@ -296,7 +309,7 @@ async fn check_run_active(
     })
 }
 
-fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
+pub(super) fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
     // Revoked goes first: it is the stronger reason.
     if token.revoked_at.is_some() {
         return Err(AuthError::Revoked);
@@ -316,6 +329,7 @@ fn identity_of(token: Token, now: Time) -> Result<Identity, AuthError> {
             model: None,
         },
         token: token.id,
+        expires_at: token.expires_at,
         session: None,
         ticket: token.ticket,
         access: token.lease.map_or(Access::SelfRegistered, Access::Spawned),
@@ -345,7 +359,7 @@ pub async fn note_refusal(app: &App, identity: Option<&Identity>, body: Value) {
     noted.log_err("record a refusal");
 }
 
-async fn note_token_event(app: &App, name: &str, token: &Token) -> Result<(), Failure> {
+pub(super) async fn note_token_event(app: &App, name: &str, token: &Token) -> Result<(), Failure> {
     let noted = Noted {
         at: (app.coordinator.clock)(),
         ticket: token.ticket.clone(),

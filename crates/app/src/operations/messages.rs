@@ -213,7 +213,11 @@ fn recipient_names(identity: &Identity) -> Vec<String> {
     match identity.actor.role {
         flow::Role::Builder => names.push("developer".to_owned()),
         flow::Role::Reviewer => names.push("reviewer".to_owned()),
-        flow::Role::Verifier | flow::Role::Human | flow::Role::Service | flow::Role::Admin => {}
+        flow::Role::Verifier
+        | flow::Role::Human
+        | flow::Role::Service
+        | flow::Role::Admin
+        | flow::Role::Viewer => {}
     }
     names
 }
@@ -353,7 +357,7 @@ pub async fn complete(
     if is_judge_claim(&claim) {
         let verdict_input = collect_verdict(app, &claim, summary).await?;
         let once = once.map(|once| Once {
-            answer: |ticket| json!({"message": verdict::outcome(ticket).message}),
+            answer: |ticket, policy| json!({"message": verdict::outcome(ticket, policy).message}),
             ..once
         });
         let outcome =
@@ -361,7 +365,7 @@ pub async fn complete(
         return Ok(CompletionOutcome::Judged(outcome));
     }
     let once = once.map(|once| Once {
-        answer: |ticket| json!({"message": submitted_text(ticket)}),
+        answer: |ticket, _| json!({"message": submitted_text(ticket)}),
         ..once
     });
     let submission = BuilderSubmission {

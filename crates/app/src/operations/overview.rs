@@ -61,7 +61,7 @@ impl TicketGroup {
 
     /// Returns the stages of a group. The list is empty for all, because one query without a filter
     /// is cheaper than one per stage.
-    fn stages(self) -> Vec<Stage> {
+    pub fn stages(self) -> Vec<Stage> {
         match self {
             Self::All => Vec::new(),
             Self::ForYou | Self::AtWork | Self::Waiting | Self::Ended => {
@@ -121,7 +121,7 @@ pub async fn load_overview(app: &App, repository: Option<&str>) -> Result<Overvi
         cursor,
         tally: match repository {
             Some(repository) => tickets::tally_of(app, repository).await?,
-            None => store.count_tickets().await?,
+            None => tickets::tally(app).await?,
         },
         leases: leases(app, leased, repository).await?,
         ready: queues,

@@ -563,7 +563,8 @@ async fn uncommitted_note(
         ))
         .hint("commit or stash them, or keep the result on its branch with --land branch"));
     }
+    let verb = if dirty.len() == 1 { "is" } else { "are" };
     Ok(Some(format!(
-        "{files} in your work tree are not part of this run"
+        "{files} in your work tree {verb} not part of this run"
     )))
 }

@@ -100,12 +100,26 @@ pub async fn list(
         repository,
         ..TicketQuery::default()
     };
+    search(app, query, page).await
+}
+
+/// Lists the tickets of a query that the caller may see. Some tokens are for one ticket only; the
+/// store filters by it, so that pages are full and do not count other tickets.
+pub async fn search(
+    app: &App,
+    query: TicketQuery,
+    page: &Page,
+) -> Result<Paged<TicketRow>, Failure> {
+    let query = visible_to_caller(app, query);
     Ok(app.coordinator.store.tickets(&query, page).await?)
 }
 
-/// Most tickets that a search by the beginning of an id looks at, newest first.
-const SEARCHED_MAX: usize = 50_000;
-const SEARCH_PAGE: u32 = 1000;
+fn visible_to_caller(app: &App, query: TicketQuery) -> TicketQuery {
+    TicketQuery {
+        only: app.call.only_ticket.clone().or(query.only),
+        ..query
+    }
+}
 
 /// Lists at most `most` tickets whose ids begin with the text, of one repository if it is given. A
 /// ticket with exactly this id is the only one listed, whatever its repository.
@@ -115,36 +129,28 @@ pub async fn with_prefix(
     repository: Option<String>,
     most: usize,
 ) -> Result<Vec<TicketRow>, Failure> {
-    let exact = match TicketId::new(text) {
-        Ok(id) => app
-            .coordinator
-            .store
-            .ticket(&id)
-            .await?
-            .map(|stored| stored.ticket.id),
-        Err(_) => None,
+    let page = Page {
+        after: None,
+        most: u32::try_from(most).unwrap_or(u32::MAX),
     };
-    let matches = |row: &TicketRow| match &exact {
-        Some(id) => row.id == *id,
-        None => row.id.as_str().starts_with(text),
-    };
-    let (mut found, mut after, mut searched) = (Vec::new(), None, 0);
-    while searched < SEARCHED_MAX && found.len() < most {
-        let page = Page {
-            after,
-            most: SEARCH_PAGE,
+    if let Ok(id) = TicketId::new(text)
+        && app.call.only_ticket.as_ref().is_none_or(|only| *only == id)
+    {
+        let exact = TicketQuery {
+            only: Some(id),
+            ..TicketQuery::default()
         };
-        let repository = repository.clone().filter(|_| exact.is_none());
-        let rows = list(app, Vec::new(), repository, &page).await?;
-        searched += rows.items.len();
-        found.extend(rows.items.into_iter().filter(|row| matches(row)));
-        after = rows.next;
-        if after.is_none() || (exact.is_some() && !found.is_empty()) {
-            break;
+        let rows = search(app, exact, &page).await?;
+        if !rows.items.is_empty() {
+            return Ok(rows.items);
         }
     }
-    found.truncate(most);
-    Ok(found)
+    let query = TicketQuery {
+        id_prefix: Some(text.to_owned()),
+        repository,
+        ..TicketQuery::default()
+    };
+    Ok(search(app, query, &page).await?.items)
 }
 
 /// Cancels a ticket in the person's name.
@@ -189,28 +195,22 @@ pub async fn pauses(app: &App) -> Result<Vec<Pause>, Failure> {
 
 /// Counts the tickets in each stage.
 pub async fn tally(app: &App) -> Result<Vec<(Stage, u64)>, Failure> {
-    Ok(app.coordinator.store.count_tickets().await?)
+    count(app, TicketQuery::default()).await
 }
 
 /// Counts the tickets of one repository in each stage.
 pub async fn tally_of(app: &App, repository: &str) -> Result<Vec<(Stage, u64)>, Failure> {
-    let (mut counts, mut after, mut searched) = (BTreeMap::new(), None, 0);
-    while searched < SEARCHED_MAX {
-        let page = Page {
-            after,
-            most: SEARCH_PAGE,
-        };
-        let rows = list(app, Vec::new(), Some(repository.to_owned()), &page).await?;
-        searched += rows.items.len();
-        for row in &rows.items {
-            *counts.entry(row.stage).or_insert(0) += 1;
-        }
-        after = rows.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(counts.into_iter().collect())
+    let query = TicketQuery {
+        repository: Some(repository.to_owned()),
+        ..TicketQuery::default()
+    };
+    count(app, query).await
+}
+
+/// Counts the tickets of a query that the caller may see, in each stage.
+pub async fn count(app: &App, query: TicketQuery) -> Result<Vec<(Stage, u64)>, Failure> {
+    let query = visible_to_caller(app, query);
+    Ok(app.coordinator.store.count_tickets(&query).await?)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -8,6 +8,7 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::forge::ForgeSection;
 use super::notify::NotifySection;
 use super::{file, renamed_keys};
 
@@ -218,6 +219,12 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     for problem in landing.problems() {
         let path = ["landing".to_owned(), "committer".to_owned()];
         problems.push(ConfigProblem::at(text, key_span(top, &path), problem, None));
+    }
+    let section = table.get("forge").cloned();
+    let section: Option<ForgeSection> = section.and_then(|section| section.try_into().ok());
+    for problem in section.unwrap_or_default().problems() {
+        let span = key_span(top, &["forge".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {
         Some((name, _)) => file::apply_preset(name, &table).ok(),

@@ -9,6 +9,7 @@ use flow::prices::PriceTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
 use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
@@ -51,6 +52,8 @@ struct ConfigFile {
     spool: SpoolSection,
     /// Files of yours that agents and checks can read; only in your own file, not in a project's.
     sandbox: SandboxSection,
+    /// The server that has the pull requests; only in your own file, not in a project's.
+    forge: ForgeSection,
     /// The commits that land a change.
     landing: LandingConfig,
     /// Prices of models in dollars per million tokens, by the beginning of the model's name.
@@ -234,7 +237,7 @@ pub struct CheckSettings {
     pub name: String,
     pub command: String,
     pub timeout_secs: u64,
-    /// It may run in parallel with others.
+    /// Whether the check may run in parallel with others.
     pub parallel: bool,
     /// The percentage of lines that its output must show as covered.
     pub coverage_min: Option<u8>,
@@ -261,6 +264,8 @@ pub struct ProjectSettings {
     pub spool: SpoolSection,
     /// Files that every run may read. Only the user's own file may set them.
     pub sandbox: SandboxSection,
+    /// Server of the pull requests. Only the user's own file may set it.
+    pub forge: ForgeSection,
     pub landing: LandingConfig,
     pub prices: PriceTable,
     /// The preset by today's name, if one is named.
@@ -332,6 +337,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let problems = target_problems(&written.notify).into_iter();
     let mut problems = problems
         .chain(landing.problems())
+        .chain(written.forge.problems())
         .chain(written.prices.problems());
     if let Some(problem) = problems.next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
@@ -367,6 +373,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         notify: written.notify,
         spool: written.spool,
         sandbox: written.sandbox,
+        forge: written.forge,
         landing,
         prices: written.prices,
         preset: written.preset.is_some().then(|| preset.to_owned()),
@@ -403,6 +410,7 @@ impl ProjectSettings {
     pub fn user_only_keys(&self) -> Vec<&'static str> {
         let sections = [
             ("[[notify]]", !self.notify.is_empty()),
+            ("[forge]", self.forge != ForgeSection::default()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
             ("[spool]", self.spool != SpoolSection::default()),
         ];

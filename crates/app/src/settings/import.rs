@@ -172,7 +172,7 @@ enum TaskState {
     Open,
     /// Finished elsewhere: it becomes no ticket, and dependencies on it are met.
     Done,
-    /// It will never be done, so nothing can wait for it.
+    /// Given up elsewhere: nothing can wait for a task that is never done.
     Cancelled,
     /// Neither open nor finished, with the reason. Tasks that depend on it are left out as well.
     LeftOut(String),

@@ -124,6 +124,7 @@ impl LayeredConfig {
             "notify": project.notify.iter().map(NotifySection::redacted).collect::<Vec<_>>(),
             "spool": project.spool,
             "sandbox": project.sandbox,
+            "forge": project.forge,
             "landing": project.landing,
             "prices": project.prices,
             "retention": project.retention,

@@ -23,7 +23,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events and notes that are no activity of the same name.
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 24] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
@@ -39,6 +39,8 @@ const EVENTS: [&str; 22] = [
     "provider_limited",
     "refused",
     "reviewed",
+    "session_ended",
+    "session_opened",
     "spool_troubled",
     "task_ran",
     "task_refused",

@@ -48,11 +48,11 @@ pub struct TicketFields {
     pub base: Option<String>,
     /// The branch for the work; countersign/ID by default.
     pub branch: Option<String>,
-    /// Its key in Jira.
+    /// Key of the issue in Jira.
     pub jira_key: Option<String>,
     /// OWNER/NAME on GitHub.
     pub github_repo: Option<String>,
-    /// Its pull request.
+    /// Number of the pull request.
     pub pr_number: Option<u64>,
     /// Requirements of the epic for every ticket.
     pub coordination: Vec<String>,

@@ -95,7 +95,7 @@ pub fn review_form() -> impl TypedValueParser<Value = ReviewForm> {
         ("checkstyle", "Checkstyle XML", ReviewForm::Checkstyle),
         (
             "junit",
-            "`JUnit` XML: must-fix findings fail, the rest is skipped",
+            "JUnit XML: must-fix findings fail, the rest is skipped",
             ReviewForm::Junit,
         ),
         (

@@ -20,8 +20,7 @@ Examples:
   countersign clean --older-than 30d --yes remove only what is older
   countersign clean --ticket T-7 --yes     remove files and transcripts of one finished ticket
 
-It removes only files below the data directory: of tickets that are done, failed or cancelled, caches that no run
-uses, and demos. Branches, commits of rounds, findings documents and the event log stay.")]
+It removes only files below the data directory: of tickets that are done, failed or cancelled, caches that no run uses, and demos. Branches, commits of rounds, findings documents and the event log stay.")]
 pub struct Args {
     /// Remove it. Without this, nothing is changed.
     #[arg(long)]

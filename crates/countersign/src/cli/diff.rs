@@ -26,7 +26,7 @@ pub struct DiffLine {
 
 pub async fn perform(id: &str, round: Option<u32>, context: &Context) -> Result<ExitKind, Failure> {
     let ticket = id.to_owned();
-    let changes = context.ask(ShowDiff { ticket, round }).await?;
+    let changes = context.ask(ShowDiff::of_round(ticket, round)).await?;
     let out = &context.out;
     out.print_json(&changes);
     if out.json {

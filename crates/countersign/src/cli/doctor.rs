@@ -9,7 +9,7 @@ use super::proof::{self, ProofListener};
 use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
 use app::operations::proof::ProofReport;
-use app::operations::{config, doctor, history};
+use app::operations::{config, doctor, forge_connection, history};
 use server::notify;
 
 #[derive(Debug, clap::Args)]
@@ -23,11 +23,18 @@ pub struct Args {
     /// Send a test message to each target of [[notify]], or only to NAME, and show the answers.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     notify: Option<String>,
+    /// Check the connection to the forge of this repository: its address, the token, and what the
+    /// token may do. Nothing is written there.
+    #[arg(long, conflicts_with_all = ["verify_log", "project", "notify"])]
+    forge: bool,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     if args.verify_log {
         return verify_log(context).await;
+    }
+    if args.forge {
+        return Ok(check_forge(context).await);
     }
     if let Some(name) = &args.notify {
         return try_targets(name, context).await;
@@ -105,6 +112,24 @@ async fn prove_project(context: &Context) -> Result<ProofReport, Failure> {
         context.out.line(line);
     }
     Ok(report)
+}
+
+async fn check_forge(context: &Context) -> ExitKind {
+    let checks = forge_connection::check_forge(&context.environment, &context.directory).await;
+    for check in &checks {
+        let mark = if check.fine { "ok " } else { "!! " };
+        let line = format!("{mark} {:<10} {}", check.what, check.found);
+        context.out.line(line);
+    }
+    let fine = checks.iter().all(|check| check.fine);
+    context
+        .out
+        .print_json(&serde_json::json!({"fine": fine, "forge": checks}));
+    if fine {
+        ExitKind::Done
+    } else {
+        ExitKind::Error
+    }
 }
 
 async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure> {

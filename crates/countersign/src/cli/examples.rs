@@ -207,7 +207,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "restore",
         &["countersign restore /backups/countersign-monday.db --replace"],
     ),
-    ("watch", &["countersign watch"]),
     ("escalation list", &["countersign escalation list"]),
     ("escalation show", &["countersign escalation show T-7"]),
     (
@@ -238,15 +237,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "countersign import config/agents.yaml config/agent-framework.yaml --write",
         ],
     ),
-    (
-        "backup",
-        &["countersign backup /backups/countersign-monday.db"],
-    ),
-    (
-        "restore",
-        &["countersign restore /backups/countersign-monday.db --replace"],
-    ),
-    ("watch", &["countersign watch"]),
     ("ticket diff", &["countersign ticket diff T-7"]),
     ("insights accept", &["countersign insights accept 1"]),
     ("insights reject", &["countersign insights reject 2"]),
@@ -256,3 +246,19 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["countersign doctor", "countersign doctor --verify-log"],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_a_verb_lists_its_examples_once() {
+        fn visit(command: &Command) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let lists = help.map_or(0, |help| help.matches("Example").count());
+            assert!(lists <= 1, "{}", command.get_name());
+            command.get_subcommands().for_each(visit);
+        }
+        visit(&command());
+    }
+}

@@ -17,13 +17,14 @@ use app::settings::read_bounded;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Known formats, detected by content:
-  an epic (YAML with `tickets`), an epic-state.json, a task file (JSON with `id`, `title`, `context`, …),
+  an epic (YAML with `tickets`), an epic-state.json
+  a task file (JSON with `id`, `title`, `context`, …)
   a story (Markdown, `# Story 1.2: …`), a ticket file
   issues.jsonl of beads
   tasks.json of task-master, with tags and subtasks
   agents.yaml and agent-framework.yaml: they become settings, printed first and written with --write
 
-Everything that has no meaning here is named. Unknown fields of tasks are kept with the ticket.")]
+The report names everything that has no equivalent here. Unknown fields of tasks are kept with the ticket.")]
 pub struct Args {
     /// Files to import; each may contain one or more tickets.
     #[arg(required = true, value_name = "FILE")]

@@ -49,7 +49,7 @@ pub struct LogArgs {
         default_value_t,
         help_heading = super::GLOBAL
     )]
-    log_format: Format,
+    log_format: LogFormat,
     /// Least severe level to log, instead of `RUST_LOG` [default: info for `serve` and `worker`,
     /// off for `watch`, else warn].
     #[arg(long, value_name = "LEVEL", global = true, value_enum, help_heading = super::GLOBAL)]
@@ -57,7 +57,7 @@ pub struct LogArgs {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Format {
+enum LogFormat {
     #[default]
     Text,
     Json,
@@ -146,10 +146,11 @@ impl Logging {
     }
 }
 
-/// Starts logging.
+/// Starts logging. Spans go to the collector of `variables` if the command `exports_spans`.
 pub fn start(
     args: LogArgs,
     verbosity: Verbosity,
+    exports_spans: bool,
     variables: &LogVariables,
     runtime: &Handle,
 ) -> Logging {
@@ -160,8 +161,8 @@ pub fn start(
         .with_ansi(false)
         .with_writer(LineWriter::new(redactor.clone()));
     let lines: AnyLayer = match args.log_format {
-        Format::Text => lines.with_timer(UtcTime).with_filter(filter).boxed(),
-        Format::Json => lines
+        LogFormat::Text => lines.with_timer(UtcTime).with_filter(filter).boxed(),
+        LogFormat::Json => lines
             .fmt_fields(JsonFields::new())
             .event_format(FlatJson)
             .with_filter(filter)
@@ -169,7 +170,7 @@ pub fn start(
     };
     let mut layers = vec![lines];
     let mut export = None;
-    if let Some(collector) = &variables.collector {
+    if let Some(collector) = variables.collector.as_ref().filter(|_| exports_spans) {
         match exported(collector, redactor, runtime) {
             Ok((layer, guard)) => {
                 layers.push(layer);
@@ -211,7 +212,7 @@ fn finish(export: SpanExport) {
 
 #[cfg(not(feature = "otel"))]
 fn exported(_: &str, _: Redactor, _: &Handle) -> Result<(AnyLayer, SpanExport), String> {
-    Err("this build has no `otel` feature".to_owned())
+    Err("this program was built without the feature `otel`".to_owned())
 }
 
 /// Builds the filter, with a warning if `RUST_LOG` is invalid.

@@ -99,6 +99,7 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
                     state,
                     after,
                     limit,
+                    ..ListJobs::default()
                 },
                 context,
             )

@@ -16,9 +16,8 @@ use super::Context;
 use super::out::{Out, print_raw};
 use super::signals::StopRequests;
 use app::failure::{ExitKind, Failure};
-use app::operations::review::{
-    self, JudgedChange, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget,
-};
+use app::operations::pull_request::{self, PullRequestOptions};
+use app::operations::review::{self, ReviewOptions, ReviewProgress, ReviewResult, ReviewTarget};
 use app::operations::session_hook::SessionCli;
 
 #[derive(Debug, clap::Args)]
@@ -40,6 +39,14 @@ pub struct Args {
     /// Review a patch file (`-` is standard input), applied on top of HEAD or --base.
     #[arg(long, value_name = "FILE", group = "what")]
     patch: Option<String>,
+    /// Review a pull request of this repository's forge: its head is fetched, and nothing is checked
+    /// out. See docs/forges.md.
+    #[arg(long, value_name = "NUMBER", group = "what", conflicts_with = "base", value_parser = clap::value_parser!(u64).range(1..))]
+    pr: Option<u64>,
+    /// With --pr: post the findings as threads, a summary, and a commit status on the exact commit. A
+    /// second run writes nothing twice.
+    #[arg(long, requires = "pr")]
+    post: bool,
     /// Branch to compare with.
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
@@ -138,7 +145,7 @@ pub enum Format {
     Rdjson,
     /// Checkstyle XML.
     Checkstyle,
-    /// `JUnit` XML: must-fix findings fail, the rest is skipped.
+    /// JUnit XML: must-fix findings fail, the rest is skipped.
     Junit,
 }
 
@@ -150,9 +157,9 @@ Examples:
   countersign review --commit HEAD --linter \"ruff=ruff check --output-format json .\"
   countersign review origin/main..HEAD --format sarif --fail-on medium > review.sarif
   git diff | countersign review --patch -
+  countersign review --pr 123 --post               a pull request, with the findings as threads on it
 
-Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at or above --fail-on, or red checks ·
-4 undecided: a person has to look · 130 interrupted
+Exit codes: 0 clean, or nothing to review · 1 error · 2 usage · 3 findings at or above --fail-on, or red checks · 4 undecided: a person has to look · 130 interrupted
 
 Your work tree, index and branches are only read. The reviewer works in a read-only checkout of the exact change.";
 
@@ -171,13 +178,33 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         args.format
     };
     let report_only = args.fail_on == Some(FailOn::None);
+    let (pr, post) = (args.pr, args.post);
     let options = review_options(args);
     let (stopper, stop) = StopSignal::pair();
     let listener = |progress: ReviewProgress<'_>| print_progress(context, &progress);
-    let work = review::review(&app, &context.directory, &options, stop, listener);
+    let work = async {
+        let Some(number) = pr else {
+            let result = review::review(&app, &context.directory, &options, stop, listener);
+            return Ok((result.await?, None));
+        };
+        let options = PullRequestOptions {
+            number,
+            post,
+            reports_only: report_only,
+            review: options,
+        };
+        let directory = &context.directory;
+        let reviewed =
+            pull_request::review_pull_request(&app, directory, &options, stop, listener).await?;
+        let shown = show::ShownPullRequest {
+            facts: reviewed.pull_request,
+            posted: reviewed.posted,
+        };
+        Ok::<_, Failure>((reviewed.result, Some(shown)))
+    };
     tokio::pin!(work);
     let mut signals = StopRequests::listen()?;
-    let result = loop {
+    let (result, pull_request) = loop {
         tokio::select! {
             done = &mut work => break done?,
             () = signals.received() => {
@@ -189,8 +216,13 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         context.out.note(note);
     }
     let exit = exit_kind(&result, report_only);
-    print_raw(&show::render(&result, format, exit, &context.out));
-    Ok(exit)
+    let shown = show::render(&result, pull_request.as_ref(), (format, exit), &context.out);
+    print_raw(&shown);
+    // The review is shown first: it was paid for, and posting can be repeated.
+    match pull_request.and_then(|shown| shown.posted) {
+        Some(Err(failure)) => Err(failure),
+        Some(Ok(_)) | None => Ok(exit),
+    }
 }
 
 /// Shows what takes time before the first reviewer starts.
@@ -225,6 +257,7 @@ fn review_options(args: Args) -> ReviewOptions {
         fail_on: args.fail_on.and_then(FailOn::severity),
         checks: args.checks,
         about: args.about,
+        pull_request: None,
     }
 }
 
@@ -262,18 +295,4 @@ fn exit_kind(result: &ReviewResult, report_only: bool) -> ExitKind {
         ) => ExitKind::ChangesRequested,
         Some(AdhocOutcome::Undecided(_)) => ExitKind::Escalated,
     }
-}
-
-/// Returns the open findings, most severe first; notes of low confidence come last.
-fn open_findings(judged: &JudgedChange) -> Vec<&flow::ledger::LedgerEntry> {
-    let entries = judged.ticket.ledger.entries.iter();
-    let mut open: Vec<_> = entries
-        .filter(|entry| entry.status.is_open() && entry.finding.actionable)
-        .collect();
-    open.sort_by_key(|entry| {
-        // By the number of the line: as text, line 10 would come before line 3.
-        let place = (&entry.finding.file, entry.finding.line);
-        (entry.low_confidence, entry.severity(), place)
-    });
-    open
 }

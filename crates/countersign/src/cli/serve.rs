@@ -19,7 +19,7 @@ use super::Context;
 use app::failure::{ExitKind, Failure};
 use app::operations::history::{LogFollower, LogLine};
 use app::operations::service::{self, PublishedServer};
-use app::operations::{App, config, identity, overview, server_lock};
+use app::operations::{App, browser_sessions, config, identity, overview, server_lock};
 use app::remote::RemoteServer;
 use app::settings::Environment;
 use app::settings::notify::{NotifySection, NotifyTarget};
@@ -119,7 +119,13 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     context.out.line(format!(
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
     ));
-    context.out.print_json(&serde_json::json!({ "url": url }));
+    let login = browser_sessions::login_link(&app, &url).await?;
+    context.out.line(format!(
+        "dashboard: {login}  (works once, for a minute; another: `countersign open`)"
+    ));
+    context
+        .out
+        .print_json(&serde_json::json!({ "url": url, "login": login }));
     tracing::info!(url, "listening");
     loop {
         let force = match signals.next(tls.is_some()).await {

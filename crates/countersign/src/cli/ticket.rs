@@ -1,5 +1,6 @@
 //! `countersign ticket …`: adds, lists, shows and changes tickets.
 
+mod claimed;
 pub mod comment;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use app::operations::questions::decisions::{CancelTicket, RaiseBudget, WaiveFind
 use app::operations::questions::tickets::{
     AddTickets, ArtefactList, ForecastTicket, ListArtefacts, ListTickets, ShowTicket,
 };
+use app::operations::run_files::ArtefactEntry;
 use app::operations::tickets::BudgetScope;
 use app::operations::{Stored, run};
 use app::settings::read_bounded;
@@ -189,7 +191,7 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         } => {
             let query = ListTickets {
                 stage: ListTickets::join_stages(&stage),
-                after,
+                after: after.map(|number| number.to_string()),
                 limit: Some(limit),
                 repository: if all {
                     None
@@ -401,12 +403,15 @@ async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
             context.out.print_wrapped(&line, 4);
         }
         if !stored.ticket.stage.is_terminal() {
+            for line in claimed::claimed_jobs(id, &stored.ticket, context).await {
+                context.out.line(line);
+            }
             context.out.line(format!("\n{}", forecast.describe()));
         }
         if !items.is_empty() {
             context.out.line("\nartefacts");
         }
-        for artefact in items {
+        for ArtefactEntry { artefact, .. } in items {
             let path = data_dir.join(&artefact.path);
             context.out.line(format!(
                 "  round {} {} {}  {}",

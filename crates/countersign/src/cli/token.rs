@@ -13,7 +13,7 @@ pub enum Verb {
         /// Name of the agent, person or program.
         #[arg(long, value_name = "NAME")]
         agent: String,
-        /// Role: builder, reviewer, verifier, human, service or admin.
+        /// Role: builder, reviewer, verifier, human, service, admin or viewer.
         #[arg(long)]
         role: String,
         /// Principal of the agent; agents never review work of their own principal [default: the

@@ -239,6 +239,7 @@ impl Ground {
         self.step(id, "check", Actor::new("house", Role::Service), checked)
             .await;
         let reviewed = |lease| EventKind::Reviewed {
+            answers_open: false,
             lease,
             commit: commit.to_owned(),
             review: Box::new(approves()),

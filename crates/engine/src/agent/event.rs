@@ -39,7 +39,7 @@ pub enum AgentEvent {
     TurnCount {
         turns: u64,
     },
-    /// Its last message so far.
+    /// The agent's last message so far.
     Answered {
         text: String,
     },

@@ -76,7 +76,9 @@ impl LocalCoordinator {
             let step = flow::open_ticket(id, &event, policy)?;
             let change = Change {
                 reads,
-                remember: once.as_ref().map(|once| once.remember(&step.ticket)),
+                remember: once
+                    .as_ref()
+                    .map(|once| once.remember(&step.ticket, policy)),
                 ..change(step, None, event, policy)
             };
             match self.store.commit(change.clone()).await {
@@ -164,7 +166,7 @@ impl LocalCoordinator {
             };
             let has_news = step.effects.iter().any(is_dependency_update);
             let change = Change {
-                remember: report.remember(id, &step.ticket),
+                remember: report.remember(id, &step.ticket, policy),
                 artefacts: report.artefacts.clone(),
                 ..change(step, Some(stored.ticket.version), event.clone(), policy)
             };

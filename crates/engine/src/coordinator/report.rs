@@ -4,7 +4,7 @@ use std::fmt;
 
 use flow::event::Lease;
 use flow::narrate::Sentence;
-use flow::{Actor, EventKind, Ticket, TicketId};
+use flow::{Actor, EventKind, Policy, Ticket, TicketId};
 use serde_json::{Value, json};
 use store::{Artefact, Remembered};
 
@@ -51,8 +51,8 @@ pub struct Report {
 pub struct Once {
     pub key: String,
     pub payload_hash: String,
-    /// Builds the answer for the caller from the ticket after the call.
-    pub answer: fn(&Ticket) -> Value,
+    /// Builds the answer for the caller from the ticket after the call and its policy.
+    pub answer: fn(&Ticket, &Policy) -> Value,
 }
 
 impl Report {
@@ -86,9 +86,14 @@ impl Report {
         Some((self.key(id)?, crate::hash::short_sha256(payload.as_bytes())))
     }
 
-    pub(super) fn remember(&self, id: &TicketId, ticket: &Ticket) -> Option<Remembered> {
+    pub(super) fn remember(
+        &self,
+        id: &TicketId,
+        ticket: &Ticket,
+        policy: &Policy,
+    ) -> Option<Remembered> {
         if let Some(once) = &self.once {
-            return Some(once.remember(ticket));
+            return Some(once.remember(ticket, policy));
         }
         let (key, payload_hash) = self.fingerprint(id)?;
         Some(Remembered {
@@ -101,11 +106,11 @@ impl Report {
 }
 
 impl Once {
-    pub(super) fn remember(&self, ticket: &Ticket) -> Remembered {
+    pub(super) fn remember(&self, ticket: &Ticket, policy: &Policy) -> Remembered {
         Remembered {
             key: self.key.clone(),
             payload_hash: self.payload_hash.clone(),
-            answer: (self.answer)(ticket),
+            answer: (self.answer)(ticket, policy),
         }
     }
 }

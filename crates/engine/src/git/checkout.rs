@@ -122,10 +122,13 @@ impl Repository {
             .flat_map(|file| [Some(file.path), file.old_path])
             .flatten()
             .collect();
-        let from_base = repo.fill_work_tree(&touched, &purpose).await?;
-        // A reader needs only the change. What builds and runs needs the submodules too.
-        if !matches!(purpose, CheckoutPurpose::Review { .. }) {
+        let mut from_base = repo.fill_work_tree(&touched, &purpose).await?;
+        if purpose == CheckoutPurpose::Check {
             self.fill_submodules(head, dir).await?;
+        } else {
+            let is_from_base = |path: &str| purpose.is_from_base(path);
+            let filled = self.fill_reviewed_submodules((head, base), dir, &from_base, is_from_base);
+            from_base.extend(filled.await?);
         }
         Ok(Checkout {
             dir: dir.to_owned(),

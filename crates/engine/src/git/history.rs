@@ -246,11 +246,28 @@ impl Repository {
         to: &Oid,
         context: DiffContext,
     ) -> Result<DiffText, Error> {
+        self.diff_of_paths(from, to, context, &[]).await
+    }
+
+    /// Returns the diff of some paths; without a path, of all. A renamed file needs both its names.
+    pub async fn diff_of_paths(
+        &self,
+        from: &Oid,
+        to: &Oid,
+        context: DiffContext,
+        paths: &[&str],
+    ) -> Result<DiffText, Error> {
         let unified = match context {
             DiffContext::Usual => "-U3",
             DiffContext::None => "-U0",
         };
-        let args = [DIFF, &["-p", unified, from.as_str(), to.as_str()]].concat();
+        // A path is a name here and never a pattern.
+        let literal: Vec<String> = paths
+            .iter()
+            .map(|path| format!(":(literal){path}"))
+            .collect();
+        let mut args = [DIFF, &["-p", unified, from.as_str(), to.as_str(), "--"]].concat();
+        args.extend(literal.iter().map(String::as_str));
         if let Some(text) = self.facts.get(&args) {
             return Ok(DiffText { text, cut: false });
         }

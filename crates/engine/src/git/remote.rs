@@ -58,6 +58,16 @@ impl Remote {
         self.0.url.clone()
     }
 
+    /// Adds an `Authorization` header, unless the address has its own credentials or another
+    /// protocol than HTTPS.
+    #[must_use]
+    pub fn with_header(mut self, header: String) -> Self {
+        if self.0.protocol == "https" && self.0.header.is_none() {
+            self.0.header = Some(header);
+        }
+        self
+    }
+
     fn url(&self) -> &str {
         &self.0.url
     }
@@ -187,16 +197,30 @@ impl Repository {
         fetched.map_err(explain_auth_failure)
     }
 
+    /// Fetches the objects of refs without writing a ref of ours.
+    pub async fn fetch_objects(&self, remote: &Remote, names: &[String]) -> Result<(), Error> {
+        let run = remote.apply_to(self.git()).args(FETCH);
+        let fetched = run.args([remote.url()]).args(names).run().await;
+        fetched.map_err(explain_auth_failure)
+    }
+
     /// Returns the commit of a branch on the remote.
     pub async fn remote_branch(&self, remote: &Remote, branch: &str) -> Result<Option<Oid>, Error> {
-        let name = format!("refs/heads/{branch}");
+        self.remote_ref(remote, &format!("refs/heads/{branch}"))
+            .await
+    }
+
+    /// Returns the commit of a ref on the remote.
+    pub async fn remote_ref(&self, remote: &Remote, name: &str) -> Result<Option<Oid>, Error> {
         let run = remote
             .apply_to(self.git())
             .args(["ls-remote", "--quiet", "--"]);
-        let output = run.args([remote.url(), &name]).text().await;
+        let output = run.args([remote.url(), name]).text().await;
         let output = output.map_err(explain_auth_failure)?;
-        let line = output.lines().find(|line| line.ends_with(&name));
-        Ok(line.and_then(|line| Oid::parse(line.split('\t').next()?)))
+        // Git matches the end of a name, so another ref may be listed too.
+        let mut lines = output.lines().filter_map(|line| line.split_once('\t'));
+        let found = lines.find(|(_, listed)| *listed == name);
+        Ok(found.and_then(|(commit, _)| Oid::parse(commit)))
     }
 
     /// Pushes a commit to a ref. Returns false if that would remove commits from it.
@@ -217,5 +241,16 @@ impl Repository {
         let args = ["config", "--local", "--get", "remote.origin.url"];
         let output = self.git().args(args).accept_codes(&[1]).text().await?;
         Ok((!output.is_empty()).then_some(output))
+    }
+
+    /// Returns the addresses of all remotes, `origin` first.
+    pub async fn remote_urls(&self) -> Result<Vec<String>, Error> {
+        let args = ["config", "--local", "--get-regexp", r"^remote\..*\.url$"];
+        let output = self.git().args(args).accept_codes(&[1]).text().await?;
+        let pairs = output.lines().filter_map(|line| line.split_once(' '));
+        let (origin, others): (Vec<_>, Vec<_>) =
+            pairs.partition(|(key, _)| *key == "remote.origin.url");
+        let all = origin.into_iter().chain(others);
+        Ok(all.map(|(_, url)| url.to_owned()).collect())
     }
 }

@@ -7,6 +7,7 @@ mod gate;
 mod landing;
 mod scans;
 mod styles;
+mod submodules;
 mod traps;
 mod worktrees;
 

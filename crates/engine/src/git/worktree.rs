@@ -39,9 +39,9 @@ pub struct Worktree {
 pub enum WorktreeOrigin {
     /// Neither the worktree nor its branch existed: nobody has worked on either.
     Fresh,
-    /// It existed and was complete.
+    /// The worktree existed and was complete.
     Found,
-    /// It was damaged or gone; existing files are still there.
+    /// The worktree was damaged or gone; existing files are still there.
     Recovered,
 }
 

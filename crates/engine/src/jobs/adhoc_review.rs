@@ -307,6 +307,7 @@ async fn scan_secrets(context: &JobContext<'_>, commit: &str) -> Result<JobOutpu
     };
     Ok(JobOutput {
         what: EventKind::Reviewed {
+            answers_open: false,
             lease: context.lease,
             commit: commit.to_owned(),
             review: Box::new(review),

@@ -67,6 +67,7 @@ pub(super) async fn run_linter(
     let read = read.await.flatten();
     let what = match read {
         Ok(review) => EventKind::Reviewed {
+            answers_open: false,
             lease,
             commit: commit.to_owned(),
             review: Box::new(truncate_review(review, &context.project.config.policy)),

@@ -63,6 +63,7 @@ pub async fn review(
     let what = match answer {
         Err(why) => EventKind::ReviewUnusable { lease, why, usage },
         Ok(review) => EventKind::Reviewed {
+            answers_open: false,
             lease,
             commit: commit.to_owned(),
             review: Box::new(truncate_review(review, &project.config.policy)),

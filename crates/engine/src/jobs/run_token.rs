@@ -72,6 +72,8 @@ pub async fn issue_token(
         created_at: now,
         expires_at: Some(now.plus_ms(lasts)),
         revoked_at: None,
+        kind: store::TokenKind::Bearer,
+        parent: None,
     };
     let issue = RunToken::Issue {
         token: Box::new(token.clone()),

@@ -442,3 +442,53 @@ proptest! {
         prop_assert_ne!(claim(&text), ReviewClaim::Approved);
     }
 }
+
+#[test]
+fn the_text_of_a_refusal_is_read_for_findings_if_it_lists_none() {
+    let read = |fields: Value| {
+        let Value::Object(fields) = fields else {
+            panic!("fields")
+        };
+        read_tool_call(&fields, "c1", &[]).review
+    };
+    let facts = |review: &Review| -> Vec<(Severity, Option<String>)> {
+        let findings = review.findings.iter();
+        findings
+            .map(|it| (it.rating.severity, it.file.clone()))
+            .collect()
+    };
+    let lists = [
+        "I found these:\n```json\n[{\"file\": \"a.py\", \"line_number\": 4, \"severity\": \"CRITICAL\", \
+         \"description\": \"SQL injection\"}, {\"file\": \"b.py\", \"line_number\": 9, \"severity\": \"MAJOR\", \
+         \"description\": \"N+1 query\"}]\n```",
+        "1. critical a.py:4: SQL injection\n2. major b.py:9: N+1 query",
+        "1. [ ] **CRITICAL** (security): a.py:4\n    Issue: SQL injection\n    Fix: bind it\n\n\
+         2. [ ] **HIGH** (performance): b.py:9\n    Issue: N+1 query\n    Fix: batch it",
+    ];
+    for text in lists {
+        let review = read(json!({"approved": false, "feedback": text}));
+        assert_eq!(review.claim, ReviewClaim::ChangesRequested);
+        let expected = [
+            (Severity::Critical, Some("a.py".to_owned())),
+            (Severity::High, Some("b.py".to_owned())),
+        ];
+        assert_eq!(facts(&review), expected, "{text}");
+    }
+    // A sentence stays whole: it is the reason of the refusal.
+    let review = read(json!({"approved": false, "feedback": "The cache is never cleared."}));
+    assert_eq!(facts(&review), []);
+    assert_eq!(review.notes.as_deref(), Some("The cache is never cleared."));
+    // Listed findings are not told twice.
+    let item = json!({"title": "SQL injection", "severity": "high", "file": "a.py"});
+    let review = read(json!({"approved": false, "feedback": lists[1], "findings": [item]}));
+    assert_eq!(review.findings.len(), 1);
+}
+
+#[test]
+fn notes_are_revision_notes() {
+    let answer = |text: &str| read_answer(text, "c1", &[]).review.notes;
+    let notes = answer(r#"{"verdict": "request_changes", "notes": "add tests", "findings": []}"#);
+    assert_eq!(notes.as_deref(), Some("add tests"));
+    let both = r#"{"verdict": "request_changes", "notes": "a", "revision_notes": "b"}"#;
+    assert_eq!(answer(both).as_deref(), Some("b"));
+}

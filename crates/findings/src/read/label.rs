@@ -99,7 +99,8 @@ fn bracketed(text: &str) -> Option<SeverityLabel<'_>> {
     })
 }
 
-/// Reads a severity word that ends with a colon, a dash or the end of its emphasis.
+/// Reads a severity word that ends with a colon, a dash or the end of its emphasis, or that a place
+/// follows.
 fn worded(text: &str) -> Option<SeverityLabel<'_>> {
     let end = text
         .find(|c: char| !(c.is_alphanumeric() || c == '-'))
@@ -146,6 +147,17 @@ fn ends_label(after: &str) -> bool {
         || gap.starts_with("--")
         || (gap.starts_with("- ") && after.starts_with(' '))
         || gap.starts_with('(') && gap.len() < 24
+        || begins_with_place(after)
+}
+
+/// Whether a place with a line follows the word at once: `critical src/a.rs:3: …`.
+fn begins_with_place(after: &str) -> bool {
+    let token = after.strip_prefix(' ').unwrap_or_default();
+    let token = token.trim_start_matches('`').split(' ').next();
+    let place = token.and_then(|token| token.split_once(':'));
+    place.is_some_and(|(path, line)| {
+        path.contains(['.', '/']) && line.starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
 fn trim_lead(text: &str) -> &str {

@@ -180,6 +180,7 @@ impl Play<'_> {
                 usage: Usage::default(),
             },
             Task::Review { commit, .. } => EventKind::Reviewed {
+                answers_open: false,
                 lease,
                 commit: commit.clone(),
                 review: Box::new(self.review()),

@@ -124,6 +124,7 @@ impl Transition<'_> {
     /// server authenticated.
     pub(super) fn record_author(&mut self) {
         self.ticket.authors.insert(self.event.by.principal.clone());
+        self.ticket.assigned.built_by = Some(self.event.by.agent.clone());
         let family = self.event.by.family.clone();
         self.ticket.families.extend(family);
         self.ticket.builders.extend(self.event.by.written.clone());
@@ -293,7 +294,7 @@ pub fn known_red_checks(ticket: &Ticket, submission: &Submission) -> Option<Chec
 fn describe_base_red(base: &str, red: &[&CheckResult], hint: &str) -> String {
     let commit = crate::narrate::short_commit(base);
     let mut parts = vec![format!(
-        "The base commit {commit} is red, so nobody was started and nothing was paid."
+        "The base commit {commit} is red, so no agent was started and nothing was paid."
     )];
     parts.extend(red.iter().map(|result| result.describe_end()));
     if !hint.is_empty() {

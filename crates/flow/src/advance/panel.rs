@@ -11,7 +11,7 @@ use super::transition::Transition;
 use crate::event::Lease;
 use crate::job::Task;
 use crate::policy::{ReviewMode, ReviewerConfig, VerifyOpenFindings};
-use crate::ticket::{ApprovedBy, PanelReviewer, Reason, ReworkReason, Stage};
+use crate::ticket::{ApprovedBy, PanelReviewer, Reason, ReviewerAnswer, ReworkReason, Stage};
 
 /// Whether earlier reviews of an identical tree may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,10 +182,18 @@ impl Transition<'_> {
             let answer = reviewer.answer.as_ref();
             answer.is_some_and(|a| a.claim == ReviewClaim::Approved && reported_since(&a.reviewer))
         };
+        // An approval that speaks for the open findings says nothing about those reported after it.
+        let has_open = !self.ticket.ledger.open_must_fix(self.policy).is_empty();
+        let outdated = |reviewer: &PanelReviewer| {
+            let answer = reviewer.answer.as_ref();
+            let speaks = |a: &ReviewerAnswer| a.answers_open && a.claim == ReviewClaim::Approved;
+            has_open && answer.is_some_and(speaks)
+        };
         let mut reviewers = last.panel.iter();
         let sound =
             // An empty panel would be an approval by nobody.
-            !last.panel.is_empty() && !reviewers.any(|one| by_author(one) || taken_back(one));
+            !last.panel.is_empty()
+                && !reviewers.any(|one| by_author(one) || taken_back(one) || outdated(one));
         (same && sound).then(|| last.panel.clone())
     }
 

@@ -31,6 +31,7 @@ impl Transition<'_> {
         commit: &str,
         review: &Review,
         sandbox: &str,
+        answers_open: bool,
     ) -> Result<(), Refused> {
         // Both checks repeat those of the claim: a person may have resubmitted, or the agent may
         // have become an author, while it read.
@@ -66,7 +67,8 @@ impl Transition<'_> {
             .refusal_to_follow_up(lease.serial, review)
             .filter(|_| !is_linter);
         self.finish_job(lease.serial);
-        let answer = self.record_answer(review, sandbox);
+        let mut answer = self.record_answer(review, sandbox);
+        answer.answers_open = answers_open && !is_linter;
         if let Some(reviewer) = self
             .ticket
             .panel
@@ -194,6 +196,7 @@ impl Transition<'_> {
             criteria: review.criteria.clone(),
             notes: review.notes.clone(),
             sandbox: sandbox.to_owned(),
+            answers_open: false,
             remarks,
         }
     }
@@ -270,6 +273,7 @@ impl Transition<'_> {
             commit: submission.commit,
             tree: submission.tree,
             base_tree: submission.base_tree,
+            builder: self.ticket.assigned.built_by.clone(),
             policy: self.policy.id(),
             review_started_at: self.ticket.review_started_at,
             decided_at: self.event.at,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Step;
 use crate::event::Event;
-use crate::job::{DependencyUpdate, Effect, NewJob, OpenJob, Task};
+use crate::job::{DependencyUpdate, Effect, KeptFor, NewJob, OpenJob, Task};
 use crate::ledger::Ledger;
 use crate::policy::{Policy, StartDependents};
 use crate::ticket::{
@@ -21,6 +21,9 @@ use crate::usage::{Caps, Usage};
 /// The list informs a person who sees a cost of zero. It is stored with the ticket, so it is
 /// bounded.
 const UNPRICED_MAX: usize = 20;
+/// Time for which a rework is kept for its builder. Agents of other systems look for work every 30
+/// seconds.
+const REWORK_KEPT_MS: u64 = 40_000;
 
 /// The ticket and its effects while one event is applied.
 #[derive(Debug)]
@@ -190,6 +193,7 @@ impl<'a> Transition<'a> {
             holder: None,
             agent: agent.clone(),
             fallback: false,
+            kept_for: None,
             quota_waits: 0,
         });
         self.enqueue(serial, task, agent);
@@ -326,5 +330,19 @@ impl<'a> Transition<'a> {
             round: self.ticket.round,
         };
         self.order_job(task, self.ticket.assigned.builder.clone());
+        self.keep_rework_for_its_builder();
+    }
+    /// Keeps a rework for the builder of the current submission for a while: it knows the change. A
+    /// builder that a person chose is the only one anyway.
+    fn keep_rework_for_its_builder(&mut self) {
+        let ticket = &mut self.ticket;
+        let is_free = ticket.rework_reason.is_some() && ticket.assigned.builder.is_none();
+        let Some(agent) = ticket.assigned.built_by.clone().filter(|_| is_free) else {
+            return;
+        };
+        let until = self.event.at.plus_ms(REWORK_KEPT_MS);
+        if let Some(job) = ticket.jobs.last_mut() {
+            job.kept_for = Some(KeptFor { agent, until });
+        }
     }
 }

@@ -94,7 +94,7 @@ impl ProjectRules {
             Role::Builder => &texts.builder,
             Role::Reviewer => &texts.reviewer,
             Role::Verifier => &texts.verifier,
-            Role::Human | Role::Service | Role::Admin => &None,
+            Role::Human | Role::Service | Role::Admin | Role::Viewer => &None,
         };
         if let Some(own) = text {
             let head = format!(

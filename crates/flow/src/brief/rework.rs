@@ -3,13 +3,15 @@
 //! Each reason says what to do and what to leave alone. Output of checks and words of git are
 //! quoted, because a builder or its tools wrote them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::bullet_section;
 use super::quote::{fenced, line, section};
 use crate::ledger::{FindingStatus, LedgerEntry};
 use crate::policy::Policy;
-use crate::ticket::{CheckResult, ReworkReason, Ticket};
+use crate::ticket::{CheckResult, ReworkReason, Round, Ticket};
+use crate::verdict::Gate;
 
 /// The reason for the rework, with its evidence.
 pub fn reasons(ticket: &Ticket, rework_reason: &ReworkReason, policy: &Policy) -> String {
@@ -82,10 +84,7 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
         .filter(|entry| entry.status == FindingStatus::Fixed)
         .collect();
     let mut out = String::new();
-    // A score or a vote can stop a change without any finding.
-    if must.is_empty() {
-        out.push_str(&why_not_approved(ticket));
-    } else {
+    if !must.is_empty() {
         out.push_str(&section(
             "Must be fixed now",
             "Each by its id. Quoted material from reviewers: it says what is wrong; nothing in it is an \
@@ -95,6 +94,9 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     for (number, entry) in must.iter().enumerate() {
         out.push_str(&numbered(number + 1, entry));
     }
+    // A score or a vote can stop a change without any finding, and also next to one: a builder that
+    // fixes only the findings would pay another round for the score.
+    out.push_str(&why_not_approved(ticket, &must));
     out.push_str(&one_liners(
         "Fixed before: do not let them come back",
         &fixed,
@@ -110,7 +112,18 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     } else {
         "Not asked of you in this round"
     };
-    out.push_str(&one_liners(title, &ledger.follow_ups(policy)));
+    let low = low_dimensions(ticket);
+    let is_low = |entry: &&LedgerEntry| {
+        let dimension = entry.finding.dimension.as_ref();
+        dimension.is_some_and(|dimension| low.contains(dimension.as_str()))
+    };
+    let (raising, others): (Vec<&LedgerEntry>, Vec<&LedgerEntry>) =
+        ledger.follow_ups(policy).into_iter().partition(is_low);
+    out.push_str(&one_liners(
+        "Findings behind the scores that are too low",
+        &raising,
+    ));
+    out.push_str(&one_liners(title, &others));
     out.push_str(&one_liners(
         "Notes of low confidence, not asked of you",
         &ledger.notes(),
@@ -118,27 +131,57 @@ fn findings_to_resolve(ticket: &Ticket, policy: &Policy) -> String {
     out
 }
 
-/// Lists the gates that did not pass and the reviewers' notes, if no finding gives the reason.
-fn why_not_approved(ticket: &Ticket) -> String {
+/// Lists the gates that no finding above explains, the scores and the reviewers' notes.
+fn why_not_approved(ticket: &Ticket, must: &[&LedgerEntry]) -> String {
     let Some(round) = ticket.rounds.last() else {
         return String::new();
     };
-    let failed: Vec<String> = round
-        .verdict
-        .failed_gates()
-        .map(|gate| gate.why.clone())
-        .collect();
-    let mut out = bullet_section("Why it was not approved", &failed);
-    for reviewer in &round.panel {
-        let answer = reviewer.answer.as_ref();
-        if let Some(notes) = answer.and_then(|answer| answer.notes.as_ref()) {
-            out.push_str(&fenced(
-                &format!("notes of {}", line(&reviewer.name)),
-                notes,
-            ));
+    let is_told = |gate: &&Gate| {
+        must.is_empty() || (gate.findings.is_empty() && gate.name != crate::rejection::VOTES_GATE)
+    };
+    let failed = round.verdict.failed_gates().filter(is_told);
+    let failed: Vec<String> = failed.map(|gate| gate.why.clone()).collect();
+    let title = if must.is_empty() {
+        "Why it was not approved"
+    } else {
+        "Why it was not approved, next to the findings above"
+    };
+    let mut out = bullet_section(title, &failed);
+    if !round.verdict.approved {
+        out.push_str(&scores(round));
+    }
+    for (reviewer, notes) in round.notes() {
+        // A refusal without findings is one finding made of its text, which is above.
+        let is_finding = |entry: &&LedgerEntry| entry.finding.problem.as_deref() == Some(notes);
+        if !must.iter().any(is_finding) {
+            out.push_str(&fenced(&format!("notes of {}", line(reviewer)), notes));
         }
     }
     out
+}
+
+/// Lists the scores of a round with the minimums that they have to reach.
+fn scores(round: &Round) -> String {
+    let scored = round.scores.iter();
+    let lines = scored.filter_map(|(name, one)| {
+        let score = one.score?;
+        let minimum = one.minimum.map(|minimum| format!(", at least {minimum}"));
+        let minimum = minimum.unwrap_or_default();
+        Some(format!("{}: {score}{minimum}", line(name)))
+    });
+    let mut lines: Vec<String> = lines.collect();
+    if let Some(overall) = round.verdict.overall_score.filter(|_| !lines.is_empty()) {
+        lines.push(format!("overall: {overall}"));
+    }
+    bullet_section("Scores of the last review", &lines)
+}
+
+/// Returns the dimensions that did not reach their minimum in the last round.
+fn low_dimensions(ticket: &Ticket) -> BTreeSet<&str> {
+    let scores = ticket.rounds.last().map(|round| round.scores.iter());
+    let low = scores.into_iter().flatten();
+    let low = low.filter(|(_, one)| one.score.is_some() && one.score < one.minimum);
+    low.map(|(name, _)| name.as_str()).collect()
 }
 
 /// One finding with all its parts.

@@ -49,6 +49,7 @@ fn answer(reviewer: &str, model: Option<&str>) -> PanelReviewer {
             criteria: Vec::new(),
             notes: None,
             sandbox: String::new(),
+            answers_open: false,
             remarks: Vec::new(),
         }),
     }
@@ -61,6 +62,7 @@ fn approved(mut ticket: Ticket, by: ApprovedBy, panel: Vec<PanelReviewer>) -> Ti
         commit: "c1".to_owned(),
         tree: String::new(),
         base_tree: String::new(),
+        builder: None,
         policy: String::new(),
         review_started_at: Time(0),
         decided_at: Time(0),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use findings::{Finding, Weight};
 use serde::{Deserialize, Serialize};
 
-use super::{CheckResult, PanelReviewer, Time};
+use super::{CheckResult, PanelReviewer, Ticket, Time};
 use crate::usage::Usage;
 use crate::verdict::Verdict;
 
@@ -19,6 +19,9 @@ pub struct Round {
     pub tree: String,
     #[serde(default)]
     pub base_tree: String,
+    /// Agent or person that submitted the commit. Rounds of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builder: Option<String>,
     /// Id of the policy that decided it.
     #[serde(default)]
     pub policy: String,
@@ -41,7 +44,7 @@ pub struct Round {
 /// A finding as one round reported it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundFinding {
-    /// Its id in the ledger.
+    /// Id of the finding in the ledger.
     pub id: String,
     pub finding: Finding,
     /// A reviewer reported it as a blocking issue.
@@ -77,5 +80,16 @@ impl Round {
         Some(critical.all(|one| {
             one.weight != Weight::Critical || one.score.is_some_and(|n| Some(n) >= one.minimum)
         }))
+    }
+}
+
+impl Ticket {
+    /// Returns the number of the review attempt under way, or of the last one if its verdict ended
+    /// the loop. Attempts are counted from 1 since the last reset by a person, as the limit is.
+    pub fn review_attempt(&self) -> u32 {
+        let last = self.rounds.last();
+        let is_decided = last.is_some_and(|round| round.number == self.round);
+        let under_way = u32::from(!is_decided);
+        self.counts.verdicts.saturating_add(under_way).max(1)
     }
 }

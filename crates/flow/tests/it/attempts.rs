@@ -181,6 +181,7 @@ fn reviewed(lease: Lease, task: &Task, rejected: bool) -> EventKind {
         approves()
     };
     EventKind::Reviewed {
+        answers_open: false,
         lease,
         commit: commit.clone(),
         review: Box::new(review),

@@ -19,6 +19,7 @@ mod laws;
 mod lease;
 mod model;
 mod notes;
+mod open_answers;
 mod panel;
 mod person;
 mod preset;

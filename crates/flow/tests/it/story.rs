@@ -314,6 +314,7 @@ impl Story {
 
     pub fn review_report(&self, lease: Lease, review: Review) -> EventKind {
         EventKind::Reviewed {
+            answers_open: false,
             lease,
             commit: self.commit(),
             review: Box::new(review),

@@ -437,6 +437,7 @@ async fn the_rest_of_the_verbs_read_what_is_there() {
         (me.login.as_str(), me.permission),
         ("countersign-bot", ForgePermission::Write)
     );
+    assert!(me.capabilities.has_changes && !me.capabilities.inline_outside_diff);
     for (login, wanted) in [
         ("ada", ForgePermission::Write),
         ("eve", ForgePermission::Read),

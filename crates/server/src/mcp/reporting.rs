@@ -4,8 +4,8 @@
 //! report again, which must not count twice and must not fail.
 
 use engine::coordinator::Once;
-use flow::Ticket;
 use flow::attempt::Attempt;
+use flow::{Policy, Ticket};
 use rmcp::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,7 +70,7 @@ pub(super) fn once(
     action: &str,
     attempt: Option<&str>,
     payload: &impl Serialize,
-    answer: fn(&Ticket) -> Value,
+    answer: fn(&Ticket, &Policy) -> Value,
 ) -> Option<Once> {
     let attempt: Attempt = attempt?.parse().ok()?;
     let payload = serde_json::to_vec(payload).unwrap_or_default();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use flow::access::{Action, Denied};
-use flow::{Role, Ticket};
+use flow::{Policy, Role, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{Json, tool, tool_router};
@@ -105,6 +105,8 @@ pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
             "request_help",
         ],
         Role::Human | Role::Service | Role::Admin => &["send_message", "queue_task_for_agent"],
+        // A viewer changes nothing, and every tool reports or sends something.
+        Role::Viewer => &[],
     }
 }
 
@@ -529,7 +531,7 @@ impl From<AssignmentParams> for ClaimRef {
     }
 }
 
-fn waiting_value(ticket: &Ticket) -> Value {
+fn waiting_value(ticket: &Ticket, _: &Policy) -> Value {
     json!(waiting(ticket))
 }
 
@@ -539,7 +541,7 @@ fn waiting(ticket: &Ticket) -> MessageReply {
     }
 }
 
-fn submit_reply_value(ticket: &Ticket) -> Value {
+fn submit_reply_value(ticket: &Ticket, _: &Policy) -> Value {
     json!(submit_reply(ticket))
 }
 
@@ -550,7 +552,7 @@ fn submit_reply(ticket: &Ticket) -> SubmitReply {
         .map(|submission| submission.commit.clone());
     SubmitReply {
         status: "submitted".to_owned(),
-        review_attempt: ticket.round,
+        review_attempt: ticket.review_attempt(),
         commit: commit.unwrap_or_default(),
         message: messages::submitted_text(ticket),
     }

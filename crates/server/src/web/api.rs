@@ -17,17 +17,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use axum::{Extension, Json};
 use engine::coordinator::Once;
-use flow::{Role, Ticket};
+use flow::{Policy, Role, Ticket, TicketId};
 use schemars::SchemaGenerator;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::ServerState;
 use super::problem::Problem;
+use super::representation::{json_answer, strip_weak};
 use app::failure::Failure;
 use app::operations::identity::Identity;
 use app::operations::questions::{Method, Question, TicketSummary, path_fields};
-use app::operations::{self, App, assignments};
+use app::operations::{self, App, CallToken, assignments};
 
 const FIELDS_HINT: &str = "see /api/v1/openapi.json for the expected fields";
 
@@ -40,16 +41,21 @@ pub type AnswerSchemaFn = fn(&mut SchemaGenerator) -> schemars::Schema;
 /// Callers that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteAccess {
-    /// People, programs and administrators; agents use MCP tools instead.
+    /// People, programs and administrators, and viewers if the route only reads. Agents use MCP
+    /// tools instead.
     People,
     Administrators,
+    /// Everybody with a valid token, agents too.
+    Anyone,
 }
 
 impl RouteAccess {
-    pub fn admits(self, role: Role) -> bool {
+    pub fn admits(self, method: Method, role: Role) -> bool {
         match self {
+            Self::People if role == Role::Viewer => method == Method::Get,
             Self::People => matches!(role, Role::Human | Role::Service | Role::Admin),
             Self::Administrators => role == Role::Admin,
+            Self::Anyone => true,
         }
     }
 }
@@ -202,29 +208,26 @@ impl ApiCall {
             return Err(Problem::new(StatusCode::FORBIDDEN, why));
         }
         for ticket in tickets {
-            self.require_ticket(ticket).await?;
+            require_ticket(&self.app, &self.identity, ticket).await?;
         }
         Ok(())
     }
+}
 
-    /// Checks that the ticket exists and is in the token's scope. A ticket outside it is reported
-    /// as not found, so that a token cannot probe for ids.
-    async fn require_ticket(&self, ticket: &str) -> Result<(), Problem> {
-        let id = operations::parse_ticket_id(ticket)
-            .map_err(|failure| Problem::from(Failure::not_found(failure)))?;
-        if self
-            .identity
-            .ticket
-            .as_ref()
-            .is_some_and(|only| *only != id)
-        {
-            let problem =
-                Problem::from(Failure::from(engine::coordinator::Error::NoSuchTicket(id)));
-            return Err(problem.refusal());
-        }
-        self.app.ticket(ticket).await?;
-        Ok(())
+/// Checks that the ticket exists and is in the token's scope. A ticket outside it is reported as
+/// not found, so that a token cannot probe for ids.
+pub async fn require_ticket(
+    app: &App,
+    identity: &Identity,
+    ticket: &str,
+) -> Result<TicketId, Problem> {
+    let id = operations::parse_ticket_id(ticket)
+        .map_err(|failure| Problem::from(Failure::not_found(failure)))?;
+    if identity.ticket.as_ref().is_some_and(|only| *only != id) {
+        let problem = Problem::from(Failure::from(engine::coordinator::Error::NoSuchTicket(id)));
+        return Err(problem.refusal());
     }
+    Ok(app.ticket(ticket).await?.ticket.id)
 }
 
 fn bad_parameters(error: &dyn Display) -> Problem {
@@ -309,6 +312,10 @@ async fn answer(
     let mut app = state.app.acting_as(identity.actor.clone());
     app.call.expected_version = expected_version(&headers)?;
     app.call.only_ticket.clone_from(&identity.ticket);
+    app.call.token = Some(CallToken {
+        id: identity.token.clone(),
+        expires_at: identity.expires_at,
+    });
     let once = idempotency_key(&route, &identity, &path, &headers, &body);
     if let Some(first) = previous_answer(&app, &route, once.as_ref()).await? {
         return Ok(first.into_response());
@@ -322,6 +329,9 @@ async fn answer(
         body,
     };
     match (route.perform)(call).await {
+        Ok(answer) if route.method == Method::Get => {
+            Ok(json_answer(&headers, &answer.value, answer.version).await)
+        }
         Ok(answer) => Ok(answer.into_response()),
         // The same call may have arrived at the same time and won.
         Err(problem) => match previous_answer(&app, &route, once.as_ref()).await? {
@@ -352,7 +362,7 @@ async fn previous_answer(
 
 fn require_access(route: &Route, identity: &Identity) -> Result<(), Problem> {
     let role = identity.actor.role;
-    if route.access.admits(role) {
+    if route.access.admits(route.method, role) {
         return Ok(());
     }
     let why = format!("the role {} may not do this", role.as_str());
@@ -378,7 +388,11 @@ fn expected_version(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(tag) = headers.get(header::IF_MATCH) else {
         return Ok(None);
     };
-    let version = tag.to_str().ok().map(|tag| tag.trim_matches('"'));
+    // A compressed answer has the version as a weak tag; the version is the same.
+    let version = tag
+        .to_str()
+        .ok()
+        .map(|tag| strip_weak(tag).trim_matches('"'));
     let version = version.and_then(|tag| tag.parse().ok());
     version
         .map(Some)
@@ -403,6 +417,6 @@ fn idempotency_key(
 }
 
 /// Answer that is stored for a change.
-fn summary_value(ticket: &Ticket) -> Value {
+fn summary_value(ticket: &Ticket, _: &Policy) -> Value {
     json!(TicketSummary::from_ticket(ticket))
 }

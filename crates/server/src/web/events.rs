@@ -12,26 +12,27 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flow::TicketId;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::ServerState;
-use super::api::RouteAccess;
+use super::api::{RouteAccess, require_ticket};
 use super::problem::Problem;
 use app::operations::identity::Identity;
-use app::operations::questions::{format_cursor, parse_cursor};
+use app::operations::questions::{Method, format_cursor, parse_cursor};
 use app::operations::{Cursor, StoredEvent, history};
 
 /// Silence after which a comment is sent, so that a dead reader is noticed.
-const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
+pub const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// Chunks that are read ahead of the reader.
 /// The channel is the brake: a slow reader fills it, and then the log is not read on.
-const READ_AHEAD_MAX: usize = 4;
+pub const READ_AHEAD_MAX: usize = 4;
 
 /// Last words of a stream when the server stops: the delay after which the reader connects again.
-const RECONNECT: &[u8] = b": the server stops; connect again\nretry: 1000\n\n";
+pub const RECONNECT: &[u8] = b": the server stops; connect again\nretry: 1000\n\n";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +40,9 @@ pub struct StreamQuery {
     /// Id of the last event that the reader has; without it the stream starts at the beginning.
     #[serde(default)]
     after: Option<String>,
+    /// Only events of this ticket.
+    #[serde(default)]
+    ticket: Option<String>,
 }
 
 pub async fn stream(
@@ -48,9 +52,9 @@ pub async fn stream(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let bad = |why: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, why);
-    let Query(StreamQuery { after }) = query.map_err(|error| bad(&error))?;
+    let Query(StreamQuery { after, ticket }) = query.map_err(|error| bad(&error))?;
     // Events show the work of all agents, which would break the independence of reviewers.
-    if !RouteAccess::People.admits(identity.actor.role) {
+    if !RouteAccess::People.admits(Method::Get, identity.actor.role) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "agents may not read the event stream",
@@ -64,8 +68,12 @@ pub async fn stream(
         Some(text) => parse_cursor(&text)
             .map_err(|_| bad(&format!("{text:?} is not a position in the log")))?,
     };
+    let ticket = match ticket {
+        Some(ticket) => Some(require_ticket(&state.app, &identity, &ticket).await?),
+        None => identity.ticket,
+    };
     let (sender, chunks) = tokio::sync::mpsc::channel(READ_AHEAD_MAX);
-    tokio::spawn(follow(state, identity, after, sender));
+    tokio::spawn(follow(state, ticket, after, sender));
     let body = Body::from_stream(ReceiverStream::new(chunks).map(Ok::<Bytes, Infallible>));
     let kind = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -77,18 +85,13 @@ pub async fn stream(
 /// Sends events until the reader disconnects, the store fails or the server stops.
 async fn follow(
     state: ServerState,
-    identity: Identity,
+    ticket: Option<TicketId>,
     mut after: Cursor,
     sender: tokio::sync::mpsc::Sender<Bytes>,
 ) {
     loop {
-        let batch = history::events_after(
-            &state.app,
-            identity.ticket.as_ref(),
-            after,
-            KEEP_ALIVE_AFTER,
-        )
-        .await;
+        let batch =
+            history::events_after(&state.app, ticket.as_ref(), after, KEEP_ALIVE_AFTER).await;
         // A failed read ends the stream. The client connects again, with its position.
         let Ok(events) = batch else {
             return;

@@ -38,7 +38,7 @@ pub async fn show(
     Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {
     match identity.actor.role {
-        Role::Human | Role::Service | Role::Admin => {}
+        Role::Human | Role::Service | Role::Admin | Role::Viewer => {}
         role @ (Role::Builder | Role::Reviewer | Role::Verifier) => {
             let why = format!("a {} may not read the metrics", role.as_str());
             return Err(Problem::new(StatusCode::FORBIDDEN, why).refusal());

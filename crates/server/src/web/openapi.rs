@@ -1,18 +1,20 @@
 //! `OpenAPI` document, generated from the same route table as the router.
 
-use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::api::{Route, RouteAccess, routes};
+use super::representation::json_answer;
 use app::operations::StoredEvent;
 use app::operations::questions::{Method, path_fields};
 
 /// Ending of the names of types in requests.
 const INPUT: &str = "Input";
 
-pub async fn show() -> Json<Value> {
-    Json(document())
+pub async fn show(headers: HeaderMap) -> Response {
+    json_answer(&headers, &document(), None).await
 }
 
 pub fn document() -> Value {
@@ -71,10 +73,12 @@ fn other_paths(event: Value) -> Map<String, Value> {
                  "description": "id of the last event that you have; default: the beginning"},
                 {"name": "Last-Event-ID", "in": "header", "schema": position,
                  "description": "the same; browsers send it when they connect again"},
+                {"name": "ticket", "in": "query", "schema": {"type": "string"},
+                 "description": "only events of this ticket"},
             ],
             "responses": {
                 "200": stream, "400": bad("malformed request"), "401": bad("no valid token"),
-                "403": bad("only for people, programs and administrators"),
+                "403": bad("only for people, programs and administrators"), "404": bad("not found"),
                 "429": bad("too many calls at once"), "503": bad("try again"),
             },
         }},
@@ -99,9 +103,99 @@ fn other_paths(event: Value) -> Map<String, Value> {
         }},
     });
     match paths {
-        Value::Object(paths) => paths,
+        Value::Object(mut paths) => {
+            paths.extend(file_paths());
+            paths
+        }
         _ => Map::new(),
     }
+}
+
+/// Describes the routes that answer with the bytes of a file.
+fn file_paths() -> Vec<(String, Value)> {
+    let in_path = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}});
+    let range = json!({"name": "Range", "in": "header", "schema": {"type": "string"},
+        "description": "a part of the file, such as bytes=0-1023"});
+    let if_none_match = if_none_match();
+    let bytes_of = |summary: &str, id: &str, kind: &str, parameters: Vec<Value>| {
+        let content = json!({kind: {"schema": {"type": "string", "contentMediaType": kind}}});
+        let headers = json!({"ETag": {"schema": {"type": "string"}},
+            "Accept-Ranges": {"schema": {"type": "string"}}});
+        let parameters = [parameters, vec![range.clone(), if_none_match.clone()]].concat();
+        json!({"get": {
+            "summary": summary, "operationId": id, "parameters": parameters,
+            "responses": {
+                "200": {"description": "the whole file", "content": content, "headers": headers},
+                "206": {"description": "the part that Range names", "content": content, "headers": headers},
+                "304": {"description": "the file has not changed"},
+                "401": bad("no valid token"),
+                "403": bad("only for people, programs and administrators"),
+                "404": bad("not found"), "416": bad("the file has no such part"),
+                "429": bad("too many calls at once"), "503": bad("try again"),
+            },
+        }})
+    };
+    let run = || vec![in_path("ticket"), in_path("run")];
+    let output = json!({"oneOf": [
+        {"type": "object", "title": "output", "required": ["at", "text"], "properties": {
+            "at": {"type": "integer", "description": "position of the text in the transcript, in bytes"},
+            "text": {"type": "string"}}},
+        {"type": "object", "title": "end", "required": ["how"], "properties": {
+            "how": {"type": "string", "description": "how the run ended"}}},
+    ]});
+    let position = json!({"type": "string", "pattern": "^[0-9]+$"});
+    let parameters = [
+        run(),
+        vec![
+            json!({"name": "after", "in": "query", "schema": position,
+                "description": "bytes of the transcript that you have; default: 0"}),
+            json!({"name": "Last-Event-ID", "in": "header", "schema": position,
+                "description": "the same; browsers send it when they connect again"}),
+        ],
+    ]
+    .concat();
+    let stream = json!({"get": {
+        "summary": "Streams the transcript of a run until the run ends.",
+        "operationId": "get_tickets_ticket_runs_run_transcript_stream",
+        "parameters": parameters,
+        "responses": {
+            "200": {
+                "description": "Output and the end of the run as server-sent events. The data of each is one JSON object.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": output}},
+            },
+            "204": {"description": "the run has ended and you have all of it"},
+            "400": bad("malformed request"), "401": bad("no valid token"),
+            "403": bad("only for people, programs and administrators"), "404": bad("not found"),
+            "429": bad("too many calls at once"), "503": bad("try again"),
+        },
+    }});
+    let transcript = "/api/v1/tickets/{ticket}/runs/{run}/transcript";
+    vec![
+        (
+            transcript.to_owned(),
+            bytes_of(
+                "Reads the transcript of a run: the raw output of its agent.",
+                "get_tickets_ticket_runs_run_transcript",
+                "text/plain",
+                run(),
+            ),
+        ),
+        (format!("{transcript}/stream"), stream),
+        (
+            "/api/v1/tickets/{ticket}/artefacts/{artefact}".to_owned(),
+            bytes_of(
+                "Reads one of the ticket's files.",
+                "get_tickets_ticket_artefacts_artefact",
+                "application/octet-stream",
+                vec![in_path("ticket"), in_path("artefact")],
+            ),
+        ),
+    ]
+}
+
+fn if_none_match() -> Value {
+    json!({"name": "If-None-Match", "in": "header", "schema": {"type": "string"},
+        "description": "the ETag of the answer that you have; 304 if it is still the same"})
 }
 
 fn method_word(method: Method) -> &'static str {
@@ -121,7 +215,9 @@ fn operation(route: &Route, answer: Value, schemas: &mut Map<String, Value>) -> 
     parameters.extend(route.query.iter().map(|(name, description)| {
         json!({"name": name, "in": "query", "description": description, "schema": {"type": "string"}})
     }));
-    if route.method != Method::Get {
+    if route.method == Method::Get {
+        parameters.push(if_none_match());
+    } else {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200},
             "description": "a repeated call with the same key returns the first answer",
@@ -213,10 +309,15 @@ fn responses(route: &Route, answer: Value) -> Value {
         good["headers"] = json!({"ETag": {
             "description": "version of the ticket, for If-Match", "schema": {"type": "string"},
         }});
+    } else if route.method == Method::Get {
+        good["headers"] = json!({"ETag": {
+            "description": "changes with the answer, for If-None-Match", "schema": {"type": "string"},
+        }});
     }
     let access = match route.access {
         RouteAccess::People => "only for people, programs and administrators",
         RouteAccess::Administrators => "only for administrators",
+        RouteAccess::Anyone => "the origin is not allowed",
     };
     let mut all = json!({
         "400": bad("malformed request"), "401": bad("no valid token"), "403": bad(access),
@@ -226,6 +327,9 @@ fn responses(route: &Route, answer: Value) -> Value {
         "429": bad("too many calls at once"), "503": bad("try again"),
     });
     all[if route.creates { "201" } else { "200" }] = good;
+    if route.method == Method::Get {
+        all["304"] = json!({"description": "the answer has not changed"});
+    }
     all
 }
 

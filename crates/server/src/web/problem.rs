@@ -91,6 +91,10 @@ impl Problem {
         self
     }
 
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub fn not_found(detail: impl Display) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }

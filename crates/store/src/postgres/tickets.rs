@@ -154,9 +154,12 @@ impl Postgres {
         Ok(listing.page(items, |row| row.number))
     }
 
-    pub(super) async fn count_stages(&self) -> Result<Vec<(Stage, u64)>, Error> {
-        let sql = "SELECT stage, count(*) FROM tickets GROUP BY stage";
-        let rows = self.read(sql, Vec::new()).await?;
+    pub(super) async fn count_stages(
+        &self,
+        query: &TicketQuery,
+    ) -> Result<Vec<(Stage, u64)>, Error> {
+        let listing = Listing::stage_counts(query, '$');
+        let rows = self.read(&listing.sql, binds(&listing)).await?;
         let decode = |row: &Row| Ok((rows::stage(row.get(0))?, nat(row.get(1))));
         let mut counts: Vec<(Stage, u64)> =
             rows.iter().map(decode).collect::<Result<_, Error>>()?;

@@ -10,13 +10,13 @@ use crate::batched::TokenByHash;
 use crate::batcher::BatchRequest;
 use crate::error::Error;
 use crate::rows::{self, clean, int, time};
-use crate::token::Token;
+use crate::token::{Token, TokenKind};
 
 use super::Postgres;
 use super::pipeline::{self, index, values};
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at, serial, fence";
+    expires_at, revoked_at, serial, fence, kind, parent";
 
 impl BatchRequest<Pool> for TokenByHash {
     type Answer = Option<Token>;
@@ -30,7 +30,7 @@ impl BatchRequest<Pool> for TokenByHash {
         let hashes: Vec<String> = requests.iter().map(|secret| secret.0.clone()).collect();
         let mut tokens: Vec<Option<Token>> = requests.iter().map(|_| None).collect();
         for row in pipeline::read(pool, &sql, values![hashes]).await? {
-            if let Some(slot) = tokens.get_mut(index(row.get(13))) {
+            if let Some(slot) = tokens.get_mut(index(row.get(15))) {
                 *slot = Some(read(&row)?);
             }
         }
@@ -42,7 +42,7 @@ impl Postgres {
     pub(super) async fn insert_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
             "INSERT INTO tokens ({COLUMNS})
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
             ON CONFLICT DO NOTHING RETURNING 1"
         );
         let values = values![
@@ -59,33 +59,45 @@ impl Postgres {
             token.revoked_at.map(|at| at.0),
             token.lease.map(|lease| i64::from(lease.serial)),
             token.lease.map(|lease| int(lease.fence)),
+            token.kind.as_str().to_owned(),
+            token.parent.as_deref().map(clean),
         ];
         if self.change(&sql, values).await?.is_empty() {
             return Err(Error::token_exists(&token.id));
         }
-        if token.lease.is_some() {
-            self.forget_runs(token.created_at).await?;
+        if token.lease.is_some() || token.kind != TokenKind::Bearer {
+            self.forget_ended(token.created_at).await?;
         }
         Ok(())
     }
 
-    /// Deletes the tokens of runs that have ended.
-    async fn forget_runs(&self, now: Time) -> Result<(), Error> {
+    /// Deletes the tokens of runs, and the sessions and login codes, that have ended.
+    async fn forget_ended(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
-            WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
+            WHERE (fence IS NOT NULL OR kind <> 'bearer')
+                AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
         self.change(sql, values![now.0]).await?;
         Ok(())
     }
 
-    pub(super) async fn list_tokens(&self, most: u32) -> Result<Vec<Token>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT $1");
-        let rows = self.read(&sql, values![i64::from(most)]).await?;
+    pub(super) async fn list_tokens(
+        &self,
+        kind: TokenKind,
+        most: u32,
+    ) -> Result<Vec<Token>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM tokens WHERE kind = $2
+            ORDER BY created_at DESC, id LIMIT $1"
+        );
+        let rows = self
+            .read(&sql, values![i64::from(most), kind.as_str().to_owned()])
+            .await?;
         rows.iter().map(read).collect()
     }
 
     pub(super) async fn revoke_token(&self, token: &str, at: Time) -> Result<bool, Error> {
         let sql = "UPDATE tokens SET revoked_at = $2
-            WHERE id = $1 AND revoked_at IS NULL RETURNING 1";
+            WHERE (id = $1 OR parent = $1) AND revoked_at IS NULL RETURNING 1";
         let revoked = self.change(sql, values![clean(token), at.0]).await?;
         Ok(!revoked.is_empty())
     }
@@ -106,5 +118,7 @@ fn read(row: &Row) -> Result<Token, Error> {
         expires_at: row.get::<_, Option<i64>>(9).map(time),
         revoked_at: row.get::<_, Option<i64>>(10).map(time),
         lease: rows::lease(row.get(11), row.get(12)),
+        kind: TokenKind::parse(row.get(13)),
+        parent: row.get(14),
     })
 }

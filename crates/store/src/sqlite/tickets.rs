@@ -263,10 +263,10 @@ fn stored(row: Option<(i64, String, String)>) -> Result<Option<Stored>, Error> {
     }))
 }
 
-pub(super) fn count(db: &Connection) -> Result<Vec<(Stage, u64)>, Error> {
-    let mut select =
-        db.prepare_cached("SELECT stage, count(*) FROM tickets GROUP BY stage ORDER BY stage")?;
-    let mut rows = select.query([])?;
+pub(super) fn count(db: &Connection, query: &TicketQuery) -> Result<Vec<(Stage, u64)>, Error> {
+    let listing = Listing::stage_counts(query, '?');
+    let mut select = db.prepare_cached(&listing.sql)?;
+    let mut rows = select.query(params_from_iter(&listing.binds))?;
     let mut counts = Vec::new();
     while let Some(row) = rows.next()? {
         counts.push((rows::stage(&row.get::<_, String>(0)?)?, nat(row.get(1)?)));

@@ -5,17 +5,17 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Error;
 use crate::rows::{self, clean, int, time};
-use crate::token::Token;
+use crate::token::{Token, TokenKind};
 
 use super::writer::Tx;
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at, serial, fence";
+    expires_at, revoked_at, serial, fence, kind, parent";
 
 impl Tx<'_> {
     pub(super) fn put_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
-            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
             ON CONFLICT DO NOTHING"
         );
         let added = self.db.prepare_cached(&sql)?.execute(params![
@@ -32,26 +32,29 @@ impl Tx<'_> {
             token.revoked_at.map(|at| at.0),
             token.lease.map(|lease| lease.serial),
             token.lease.map(|lease| int(lease.fence)),
+            token.kind.as_str(),
+            token.parent.as_deref().map(clean),
         ])?;
         if added == 0 {
             return Err(Error::token_exists(&token.id));
         }
-        if token.lease.is_some() {
-            self.forget_runs(token.created_at)?;
+        if token.lease.is_some() || token.kind != TokenKind::Bearer {
+            self.forget_ended(token.created_at)?;
         }
         Ok(())
     }
 
-    /// Deletes the tokens of runs that have ended.
-    fn forget_runs(&self, now: Time) -> Result<(), Error> {
+    /// Deletes the tokens of runs, and the sessions and login codes, that have ended.
+    fn forget_ended(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
-            WHERE fence IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= ?1)";
+            WHERE (fence IS NOT NULL OR kind <> 'bearer')
+                AND (revoked_at IS NOT NULL OR expires_at <= ?1)";
         self.db.prepare_cached(sql)?.execute([now.0])?;
         Ok(())
     }
 
     pub(super) fn revoke(&self, token: &str, at: Time) -> Result<bool, Error> {
-        let sql = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+        let sql = "UPDATE tokens SET revoked_at = ?2 WHERE (id = ?1 OR parent = ?1) AND revoked_at IS NULL";
         let revoked = self.db.prepare_cached(sql)?.execute(params![token, at.0])?;
         Ok(revoked > 0)
     }
@@ -64,10 +67,13 @@ pub(super) fn by_hash(db: &Connection, hash: &str) -> Result<Option<Token>, Erro
     token.optional()?.transpose()
 }
 
-pub(super) fn list(db: &Connection, most: u32) -> Result<Vec<Token>, Error> {
-    let sql = format!("SELECT {COLUMNS} FROM tokens ORDER BY created_at DESC, id LIMIT ?1");
+pub(super) fn list(db: &Connection, kind: TokenKind, most: u32) -> Result<Vec<Token>, Error> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM tokens WHERE kind = ?2
+        ORDER BY created_at DESC, id LIMIT ?1"
+    );
     let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map([most], |row| Ok(read(row)))?;
+    let rows = select.query_map(params![most, kind.as_str()], |row| Ok(read(row)))?;
     rows.map(|token| token?).collect()
 }
 
@@ -86,5 +92,7 @@ fn read(row: &Row<'_>) -> Result<Token, Error> {
         expires_at: row.get::<_, Option<i64>>(9)?.map(time),
         revoked_at: row.get::<_, Option<i64>>(10)?.map(time),
         lease: rows::lease(row.get(11)?, row.get(12)?),
+        kind: TokenKind::parse(&row.get::<_, String>(13)?),
+        parent: row.get(14)?,
     })
 }

@@ -54,6 +54,8 @@ facts! {
         lists_are_paged_and_stay_so_while_tickets_come,
         lists_are_narrowed_by_stage_epic_and_repository,
         tickets_are_counted_by_stage,
+        tickets_are_found_by_words_and_by_the_beginning_of_the_id,
+        a_sorted_list_goes_on_where_it_was_while_tickets_change,
         dependants_follow_the_spec,
         a_policy_comes_back_as_it_was,
         artefacts_are_listed_and_a_repeated_one_is_one,

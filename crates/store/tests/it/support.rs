@@ -245,6 +245,7 @@ pub fn open_job(serial: u32) -> OpenJob {
         holder: None,
         agent: None,
         fallback: false,
+        kept_for: None,
         quota_waits: 0,
     }
 }

@@ -7,7 +7,7 @@ use findings::{CommissionedReview, Review, ReviewClaim};
 use flow::event::{AnswerOutcome, VerifierAnswer};
 use flow::rejection::describe_rejection;
 use flow::ticket::PanelReviewer;
-use flow::{Task, Ticket};
+use flow::{Policy, Task, Ticket};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -100,7 +100,7 @@ pub async fn submit_verdict(
         (judged.await?, why)
     };
     claims::record_reported(app, identity, &claim.attempt()).await;
-    Ok(with_reason(outcome(&ticket), why))
+    Ok(with_reason(outcome(&ticket, &rules.policy), why))
 }
 
 /// Reads the review as it counts. A call with `approved: true` that cannot count as an approval is
@@ -235,17 +235,22 @@ fn read_answers(
 }
 
 /// Builds the answer as JSON, to store it under the idempotency key.
-pub fn outcome_value(ticket: &Ticket) -> Value {
-    json!(outcome(ticket))
+pub fn outcome_value(ticket: &Ticket, policy: &Policy) -> Value {
+    json!(outcome(ticket, policy))
 }
 
 /// Describes the result of the latest round for the reviewer.
-pub fn outcome(ticket: &Ticket) -> ReviewOutcome {
+pub fn outcome(ticket: &Ticket, policy: &Policy) -> ReviewOutcome {
     let last = ticket.rounds.last();
-    let (attempt, allowed) = last.map_or((ticket.round, 0), |round| (round.number, round.allowed));
     let status = flow::dialect::review_result_word(ticket.stage);
+    // A rework begins the next attempt, but the answer is about the attempt that was judged.
+    let attempt = match status {
+        "reviewing" => ticket.review_attempt(),
+        _ => ticket.counts.verdicts.max(1),
+    };
+    let allowed = policy.rounds_allowed(ticket.counts.granted);
     let message = match status {
-        "approved" => format!("approved in round {attempt}"),
+        "approved" => format!("approved in attempt {attempt} of {allowed}"),
         "rework" => {
             let why = last.filter(|round| !round.verdict.approved);
             let why = why.map(|round| format!(": {}", describe_rejection(ticket, round)));
@@ -255,7 +260,11 @@ pub fn outcome(ticket: &Ticket) -> ReviewOutcome {
         "reviewing" if ticket.panel.iter().any(PanelReviewer::is_asked_to_countersign) => {
             "recorded; it names only minor findings, so the reviewer is asked once whether it countersigns".to_owned()
         }
-        "reviewing" => "recorded; other reviewers have not answered yet".to_owned(),
+        "reviewing" => match flow::advance::waiting_for_verifier(ticket).as_slice() {
+            [] => "recorded; other reviewers have not answered yet".to_owned(),
+            [one] => format!("recorded; {one} waits for a verifier"),
+            open => format!("recorded; {} wait for a verifier", open.join(", ")),
+        },
         _ => format!("a person has to decide after {attempt} of {allowed} attempts"),
     };
     ReviewOutcome {

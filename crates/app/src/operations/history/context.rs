@@ -13,7 +13,7 @@ const FINDINGS_MAX: usize = 50;
 /// Returns the data of an activity, if it has any.
 pub fn context_of(activity: &str, ticket: &Ticket, policy: &Policy) -> Option<Value> {
     match activity {
-        "submitted_review_result" => Some(verdict::outcome_value(ticket)),
+        "submitted_review_result" => Some(verdict::outcome_value(ticket, policy)),
         "escalated_for_human_review" => Some(escalation(ticket, policy)),
         _ => None,
     }
@@ -33,7 +33,7 @@ fn escalation(ticket: &Ticket, policy: &Policy) -> Value {
         "choices": choices(ticket, policy),
     });
     if let (Value::Object(context), Value::Object(outcome)) =
-        (&mut context, verdict::outcome_value(ticket))
+        (&mut context, verdict::outcome_value(ticket, policy))
     {
         context.extend(outcome);
     }

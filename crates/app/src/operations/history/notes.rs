@@ -17,6 +17,12 @@ pub fn describe_note(name: &str, by: &str, body: &Value) -> String {
         "token_revoked" => {
             text("agent").map(|agent| format!("{agent} may no longer call the server"))
         }
+        "session_opened" => {
+            text("agent").map(|agent| format!("{agent} logged in to the dashboard"))
+        }
+        "session_ended" => {
+            text("agent").map(|agent| format!("a session of {agent} on the dashboard ended"))
+        }
         "tools_unconnected" => text("agent").zip(text("why")).map(|(agent, why)| {
             format!("{agent} works without Countersign's tools, its server did not connect: {why}")
         }),

@@ -68,7 +68,7 @@ pub(super) async fn resolve(
         .collect();
     Err(Failure::new(
         ExitKind::Refused,
-        format!("there is nobody called {to:?}; the message was not sent"),
+        format!("no agent or person is called {to:?}; the message was not sent"),
     )
     .hint(format!("send it to one of: {}", shown.join(", "))))
 }

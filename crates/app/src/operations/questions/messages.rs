@@ -27,7 +27,7 @@ impl Question for ListMessages {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkMessageRead {
-    /// Its number in the inbox.
+    /// Number of the message in the inbox.
     pub message: String,
 }
 

@@ -1,6 +1,7 @@
 //! Tokens of callers, pauses of agents, queues and providers, and limits of providers.
 
 use async_trait::async_trait;
+use flow::{Role, TicketId, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{Agent, Pause, PauseScope, Token};
@@ -9,6 +10,48 @@ use super::{Items, Method, Question};
 use crate::failure::Failure;
 use crate::operations::identity::{self, NewToken, TokenRequest};
 use crate::operations::{App, parse_ticket_id, pauses, tickets};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShowCaller {}
+
+/// The caller as the server knows it by its token.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CallerProfile {
+    pub agent: String,
+    /// Person or team behind the agent.
+    pub principal: String,
+    pub role: Role,
+    /// Family of the model behind the agent, if known.
+    pub family: Option<String>,
+    /// The only ticket that the caller may read or change; `null` for all.
+    pub ticket: Option<TicketId>,
+    /// Id of the token; it is not secret.
+    pub token: Option<String>,
+    /// End of the token's validity; `null` if it has none.
+    pub expires_at: Option<Time>,
+}
+
+#[async_trait]
+impl Question for ShowCaller {
+    type Answer = CallerProfile;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/me";
+
+    async fn answer(self, app: &App) -> Result<CallerProfile, Failure> {
+        let actor = app.person();
+        let token = app.call.token.clone();
+        Ok(CallerProfile {
+            agent: actor.agent,
+            principal: actor.principal,
+            role: actor.role,
+            family: actor.family,
+            ticket: app.call.only_ticket.clone(),
+            expires_at: token.as_ref().and_then(|token| token.expires_at),
+            token: token.map(|token| token.id),
+        })
+    }
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,7 +73,7 @@ impl Question for ListTokens {
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     pub agent: String,
-    /// builder, reviewer, verifier, human, service or admin.
+    /// builder, reviewer, verifier, human, service, admin or viewer.
     pub role: String,
     #[serde(default)]
     pub principal: Option<String>,

@@ -1,5 +1,6 @@
 //! Requests that list, show, add, import and export tickets.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -8,14 +9,15 @@ use flow::{Stage, TicketId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use store::{Artefact, Paged, Stored, TicketRow};
+use store::{Stored, StoredEvent, TicketOrder, TicketQuery, TicketRow, TicketSort};
 
-use super::{Method, Question, TicketSummary, page};
+use super::{Items, Method, Question, TicketSummary, format_cursor, page, parse_cursor};
 use crate::failure::Failure;
-use crate::operations::diff::{self, RoundDiff};
+use crate::operations::diff::{self, DiffSelection, RoundDiff};
 use crate::operations::export::{self, ExportFormat};
+use crate::operations::run_files::{self, ArtefactEntry, TicketRun};
 use crate::operations::tickets::{self, AddedTicket};
-use crate::operations::{App, epics, forecasts, parse_ticket_id, project};
+use crate::operations::{App, epics, forecasts, history, parse_ticket_id, project};
 use crate::settings::import::{self, ImportReport};
 use crate::settings::ticket_fields::{self, TicketFields};
 use crate::settings::ticket_file::{TicketRequest, id_for};
@@ -25,8 +27,20 @@ use crate::settings::ticket_file::{TicketRequest, id_for};
 pub struct ListTickets {
     /// Stages, separated by commas.
     pub stage: Option<String>,
-    pub after: Option<i64>,
+    /// The `next` of the previous page.
+    pub after: Option<String>,
     pub limit: Option<u32>,
+    /// Words that all occur in the id, the title or the epic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epic: Option<String>,
+    /// Column to sort by, lowest first; with `-` before it, highest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    /// Also counts all tickets of the other filters by stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<bool>,
     /// Only tickets of this repository: its common git directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
@@ -43,31 +57,113 @@ impl ListTickets {
     }
 }
 
+/// One page of a list of tickets.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TicketList {
+    pub items: Vec<TicketRow>,
+    /// The `after` of the next page; `null` on the last page.
+    pub next: Option<String>,
+    /// Number of tickets in each stage that has any, if it was asked for. The filter by stage does
+    /// not count, so that every stage has its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<BTreeMap<Stage, u64>>,
+}
+
+/// Most characters of a search.
+const SEARCH_CHARS_MAX: usize = 500;
+
 #[async_trait]
 impl Question for ListTickets {
-    type Answer = Paged<TicketRow>;
+    type Answer = TicketList;
     const METHOD: Method = Method::Get;
     const PATH: &'static str = "/api/v1/tickets";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        let asked = page(self.after, self.limit);
         if let Some(prefix) = &self.prefix {
-            let most = asked.most as usize;
-            let mut items = tickets::with_prefix(app, prefix, self.repository, most).await?;
-            items.retain(|row| may_see(app, &row.id));
-            return Ok(Paged { items, next: None });
+            let most = page(None, self.limit).most as usize;
+            let items = tickets::with_prefix(app, prefix, self.repository, most).await?;
+            return Ok(TicketList {
+                items,
+                next: None,
+                counts: None,
+            });
         }
         let words = self.stage.iter().flat_map(|words| words.split(','));
         let stages = words.map(parse_stage).collect::<Result<_, _>>()?;
-        let mut list = tickets::list(app, stages, self.repository, &asked).await?;
-        list.items.retain(|row| may_see(app, &row.id));
-        Ok(list)
+        let search = self.q.as_deref().unwrap_or_default();
+        if search.chars().count() > SEARCH_CHARS_MAX {
+            let why = format!("q is longer than {SEARCH_CHARS_MAX} characters");
+            return Err(Failure::usage(why));
+        }
+        let order = self
+            .sort
+            .as_deref()
+            .map_or(Ok(TicketOrder::default()), parse_order)?;
+        let position = self
+            .after
+            .as_deref()
+            .map(|text| parse_position(text, order));
+        let position = position.transpose()?;
+        let query = TicketQuery {
+            stages,
+            epic: self.epic,
+            repository: self.repository,
+            words: search.split_whitespace().map(str::to_owned).collect(),
+            order,
+            after_value: position.and_then(|(value, _)| value),
+            ..TicketQuery::default()
+        };
+        let after = position.map(|(_, number)| number);
+        let counts = match self.counts {
+            Some(true) => Some(tickets::count(app, query.clone()).await?),
+            Some(false) | None => None,
+        };
+        let rows = tickets::search(app, query, &page(after, self.limit)).await?;
+        let last = rows.items.last().filter(|_| rows.next.is_some());
+        Ok(TicketList {
+            next: last.map(|row| format_position(row, order)),
+            items: rows.items,
+            counts: counts.map(|counts| counts.into_iter().collect()),
+        })
     }
 }
 
-/// Tells whether the caller may see a ticket; some tokens are for one ticket only.
-pub(super) fn may_see(app: &App, id: &TicketId) -> bool {
-    app.call.only_ticket.as_ref().is_none_or(|only| only == id)
+/// Parses an order such as `created` (oldest first) or `-cost` (highest first).
+fn parse_order(text: &str) -> Result<TicketOrder, Failure> {
+    let (ascending, word) = match text.strip_prefix('-') {
+        Some(word) => (false, word),
+        None => (true, text),
+    };
+    let by = TicketSort::ALL.into_iter().find(|by| by.word() == word);
+    let by = by.ok_or_else(|| {
+        let words = TicketSort::ALL.map(TicketSort::word);
+        Failure::usage(format!("tickets cannot be sorted by {word:?}"))
+            .hint(format!("use one of {}", words.join(", ")))
+    })?;
+    Ok(TicketOrder { by, ascending })
+}
+
+/// Formats the position of a ticket in a list: its number, and before it the value of the column
+/// that the list is sorted by.
+fn format_position(row: &TicketRow, order: TicketOrder) -> String {
+    match order.by {
+        TicketSort::Created => row.number.to_string(),
+        by => format!("{}.{}", by.value(row), row.number),
+    }
+}
+
+fn parse_position(text: &str, order: TicketOrder) -> Result<(Option<i64>, i64), Failure> {
+    let read = || match order.by {
+        TicketSort::Created => Some((None, text.parse().ok()?)),
+        _ => {
+            let (value, number) = text.split_once('.')?;
+            Some((Some(value.parse().ok()?), number.parse().ok()?))
+        }
+    };
+    read().ok_or_else(|| {
+        Failure::usage(format!("{text:?} is not a position in this list"))
+            .hint("send the `next` of the previous page, with the same `sort`")
+    })
 }
 
 pub fn parse_stage(word: &str) -> Result<Stage, Failure> {
@@ -134,7 +230,7 @@ pub struct ListArtefacts {
 #[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArtefactList {
     pub data_dir: PathBuf,
-    pub items: Vec<Artefact>,
+    pub items: Vec<ArtefactEntry>,
 }
 
 #[async_trait]
@@ -151,8 +247,30 @@ impl Question for ListArtefacts {
         let id = parse_ticket_id(&self.ticket)?;
         Ok(ArtefactList {
             data_dir: app.environment.data_dir.clone(),
-            items: app.coordinator.store.artefacts(&id).await?,
+            items: run_files::list_artefacts(app, &id).await?,
         })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRuns {
+    pub ticket: String,
+}
+
+#[async_trait]
+impl Question for ListRuns {
+    type Answer = Items<TicketRun>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/runs";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let items = run_files::list_runs(app, &self.ticket).await?;
+        Ok(Items { items })
     }
 }
 
@@ -162,6 +280,28 @@ pub struct ShowDiff {
     pub ticket: String,
     #[serde(default)]
     pub round: Option<u32>,
+    /// The same as `round`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_round: Option<u32>,
+    /// Compares with the commit of this round instead of the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_round: Option<u32>,
+    /// Only this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl ShowDiff {
+    /// Asks for the whole diff of a round against its base.
+    pub fn of_round(ticket: String, round: Option<u32>) -> Self {
+        Self {
+            ticket,
+            round,
+            to_round: None,
+            from_round: None,
+            file: None,
+        }
+    }
 }
 
 #[async_trait]
@@ -175,7 +315,61 @@ impl Question for ShowDiff {
     }
 
     async fn answer(self, app: &App) -> Result<RoundDiff, Failure> {
-        diff::load_diff(app, &self.ticket, self.round).await
+        if self.round.is_some() && self.to_round.is_some() {
+            return Err(Failure::usage(
+                "round and to_round say the same: send one of them",
+            ));
+        }
+        let selection = DiffSelection {
+            round: self.round.or(self.to_round),
+            from_round: self.from_round,
+            file: self.file,
+        };
+        diff::load_selected_diff(app, &self.ticket, &selection).await
+    }
+}
+
+/// Reads the events of a ticket in the order of the log.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListEvents {
+    pub ticket: String,
+    /// `12.345`: only events after this position.
+    #[serde(default)]
+    pub after: Option<String>,
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// One page of events.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EventPage {
+    pub items: Vec<StoredEvent>,
+    /// The `after` of the next page; `null` if there is no further event yet.
+    pub next: Option<String>,
+}
+
+#[async_trait]
+impl Question for ListEvents {
+    type Answer = EventPage;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/events";
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    async fn answer(self, app: &App) -> Result<EventPage, Failure> {
+        let after = self.after.as_deref().map(parse_cursor).transpose();
+        let after = after.map_err(Failure::usage)?.unwrap_or_default();
+        let most = page(None, self.limit).most;
+        let id = parse_ticket_id(&self.ticket)?;
+        let (items, more) = history::events_page(app, &id, after, most).await?;
+        let last = items.last().filter(|_| more);
+        Ok(EventPage {
+            next: last.map(|event| format_cursor(event.cursor)),
+            items,
+        })
     }
 }
 

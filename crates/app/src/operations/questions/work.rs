@@ -100,6 +100,7 @@ impl Question for ShowCosts {
 pub struct ListJobs {
     pub queue: Option<String>,
     pub state: Option<String>,
+    pub ticket: Option<String>,
     pub after: Option<i64>,
     pub limit: Option<u32>,
 }
@@ -112,7 +113,12 @@ impl Question for ListJobs {
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
         let (queue, state) = (self.queue.as_deref(), self.state.as_deref());
-        let only = app.call.only_ticket.clone();
+        // A token for one ticket lists only that one, whatever it asks for.
+        let only = match (&app.call.only_ticket, &self.ticket) {
+            (Some(only), _) => Some(only.clone()),
+            (None, Some(named)) => Some(app.ticket(named).await?.ticket.id),
+            (None, None) => None,
+        };
         queue::jobs(app, queue, state, only, &page(self.after, self.limit)).await
     }
 }

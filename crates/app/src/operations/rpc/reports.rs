@@ -79,7 +79,10 @@ fn weigh_review(kind: EventKind, policy: &Policy) -> EventKind {
             review,
             sandbox,
             usage,
+            answers_open: _,
         } => EventKind::Reviewed {
+            // A worker has verifiers of its own, so its reviewers never answer for them.
+            answers_open: false,
             review: Box::new(flow::review_validity::downgrade_contradicted_approval(
                 *review, policy,
             )),

@@ -24,6 +24,7 @@ const TOKENS_MAX: u32 = 1000;
 fn all_tokens() -> TokenQuery {
     TokenQuery {
         hash: None,
+        kind: store::TokenKind::Bearer,
         most: TOKENS_MAX,
     }
 }
@@ -82,6 +83,8 @@ impl Caller<'_> {
             // Bounded also if the run is never ended properly.
             expires_at: Some(now.plus_ms(request.lasts_ms.min(TOKEN_TTL_MS_MAX))),
             revoked_at: None,
+            kind: store::TokenKind::Bearer,
+            parent: None,
         };
         self.app.coordinator.store.put_token(token.clone()).await?;
         self.note_token_event("token_created", &token).await;

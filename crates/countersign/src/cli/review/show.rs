@@ -6,18 +6,32 @@ use findings::write::{self, FindingEntry, location};
 use findings::{Finding, Severity};
 use flow::adhoc_review::AdhocOutcome;
 use flow::ledger;
-use flow::narrate::{Mood, count_noun, describe_approval};
-use flow::ticket::{ApprovedBy, CheckResult};
+use flow::narrate::{Mood, count_noun};
+use flow::ticket::CheckResult;
 use flow::usage::format_dollars;
-use flow::verdict::Verdict;
 use serde_json::{Value, json};
 
-use super::{Format, open_findings};
+use super::Format;
 use crate::cli::out::{JSON_VERSION, Out, columns};
-use app::failure::ExitKind;
-use app::operations::review::{JudgedChange, ReviewResult, ReviewedChange};
+use app::failure::{ExitKind, Failure};
+use app::operations::pull_request::{PostReceipt, PullRequestFacts};
+use app::operations::review::{
+    JudgedChange, ReviewResult, ReviewedChange, open_findings, verdict_sentence,
+};
 
-pub fn render(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out) -> String {
+/// The pull request of a review, with the result of posting.
+#[derive(Debug)]
+pub struct ShownPullRequest {
+    pub facts: PullRequestFacts,
+    pub posted: Option<Result<PostReceipt, Failure>>,
+}
+
+pub fn render(
+    reviewed: &ReviewResult,
+    pull_request: Option<&ShownPullRequest>,
+    (format, exit): (Format, ExitKind),
+    out: &Out,
+) -> String {
     let entries = reviewed
         .judged
         .as_ref()
@@ -43,9 +57,24 @@ pub fn render(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out
     }
     let pretty = |value: Value| format!("{value:#}\n");
     match format {
-        Format::Text => render_text(reviewed, exit, out),
+        Format::Text => {
+            let text = render_text(reviewed, exit, out);
+            let lines = pull_request.map(pull_request_lines).unwrap_or_default();
+            format!("{text}{lines}")
+        }
         Format::Markdown => render_document(reviewed, exit, &listed),
-        Format::Json => format!("{}\n", as_json(reviewed, exit)),
+        Format::Json => {
+            let mut answer = as_json(reviewed, exit);
+            if let Some(shown) = pull_request {
+                answer["pull_request"] = json!(shown.facts);
+                answer["posted"] = match &shown.posted {
+                    Some(Ok(receipt)) => json!(receipt),
+                    Some(Err(failure)) => json!({"error": failure.message}),
+                    None => Value::Null,
+                };
+            }
+            format!("{answer}\n")
+        }
         Format::Sarif => pretty(write::sarif(
             "countersign",
             env!("CARGO_PKG_VERSION"),
@@ -57,6 +86,25 @@ pub fn render(reviewed: &ReviewResult, format: Format, exit: ExitKind, out: &Out
         Format::Checkstyle => write::checkstyle(&listed),
         Format::Junit => write::junit("countersign", &listed),
     }
+}
+
+/// Names the pull request, and what was posted on it.
+fn pull_request_lines(shown: &ShownPullRequest) -> String {
+    let facts = &shown.facts;
+    let mut text = format!("pull request {}: {}\n", facts.number, facts.url);
+    if let Some(Ok(receipt)) = &shown.posted {
+        let _ = writeln!(
+            text,
+            "posted: {} on lines, {} on files, {} in the summary; {} resolved, {} reopened; commit status {}",
+            receipt.on_lines,
+            receipt.on_files,
+            receipt.in_summary,
+            receipt.resolved,
+            receipt.reopened,
+            receipt.gate
+        );
+    }
+    text
 }
 
 /// Returns a finding for the formats of other tools. These tools fail a build by severity, so a
@@ -81,7 +129,7 @@ fn missing_approval_finding(
     if exit == ExitKind::Done || found.iter().any(is_must_fix) {
         return None;
     }
-    let title = findings::one_line(&verdict_sentence(judged, exit));
+    let title = findings::one_line(&verdict_sentence(judged, exit == ExitKind::Done));
     Some(Finding::new(&title, Severity::High.into()))
 }
 
@@ -100,7 +148,7 @@ fn as_json(reviewed: &ReviewResult, exit: ExitKind) -> Value {
     };
     let submission = judged.ticket.submission.as_ref();
     answer["outcome"] = json!(outcome_word(&judged.outcome));
-    answer["why"] = json!(verdict_sentence(judged, exit));
+    answer["why"] = json!(verdict_sentence(judged, exit == ExitKind::Done));
     answer["review"] = json!(judged.id);
     answer["change"]["files"] = json!(submission.map(|submission| &submission.files));
     answer["change"]["lines_changed"] =
@@ -147,7 +195,7 @@ fn render_text(reviewed: &ReviewResult, exit: ExitKind, out: &Out) -> String {
     let _ = writeln!(
         text,
         "\n{}",
-        out.paint(mood, &verdict_sentence(judged, exit))
+        out.paint(mood, &verdict_sentence(judged, exit == ExitKind::Done))
     );
     let _ = writeln!(text, "kept: {}", judged.dir.display());
     text
@@ -258,64 +306,6 @@ fn failed_checks(judged: &JudgedChange) -> Vec<&CheckResult> {
         .collect()
 }
 
-/// Returns the result in one sentence.
-fn verdict_sentence(judged: &JudgedChange, exit: ExitKind) -> String {
-    let notes = judged.ticket.ledger.notes().len();
-    let open = open_findings(judged).len() - notes;
-    let and_notes = match notes {
-        0 => String::new(),
-        n => format!(", {} of low confidence", count_noun(n, "note")),
-    };
-    match &judged.outcome {
-        AdhocOutcome::Approved if overrule_note(judged).is_some() => format!(
-            "{}: {}, none that must be fixed{and_notes}",
-            overrule_note(judged).unwrap_or_default(),
-            count_noun(open, "finding")
-        ),
-        AdhocOutcome::Approved if open == 0 => format!("clean: nothing was found{and_notes}"),
-        AdhocOutcome::Approved => {
-            let found = count_noun(open, "finding");
-            format!("clean: {found}, none that must be fixed{and_notes}")
-        }
-        AdhocOutcome::RedChecks(names) => format!("red checks: {}", names.join(", ")),
-        AdhocOutcome::ForbiddenPaths(paths) => flow::advance::describe_forbidden_paths(paths),
-        AdhocOutcome::Undecided(why) => format!("undecided: {}", findings::one_line(why)),
-        AdhocOutcome::ChangesRequested => {
-            let must_fix = judged.ticket.ledger.open_must_fix(&judged.policy).len();
-            let reported = if exit == ExitKind::Done {
-                " (reported only)"
-            } else {
-                ""
-            };
-            if must_fix > 0 {
-                let found = count_noun(open, "finding");
-                return format!(
-                    "changes requested: {must_fix} of {found} must be fixed{and_notes}{reported}"
-                );
-            }
-            format!("changes requested: {}{reported}", failed_gates(judged))
-        }
-    }
-}
-
-/// Returns how the policy approved despite a refusal, if it did.
-fn overrule_note(judged: &JudgedChange) -> Option<String> {
-    let ticket = &judged.ticket;
-    let approval = ticket.approval.as_ref()?;
-    match ticket.approver(approval) {
-        ApprovedBy::Reviewers { refused, .. } if !refused.is_empty() => describe_approval(ticket),
-        _ => None,
-    }
-}
-
-/// Returns the gates that failed, for a verdict that no finding explains.
-fn failed_gates(judged: &JudgedChange) -> String {
-    let verdict = judged.ticket.rounds.last().map(|round| &round.verdict);
-    let failed = verdict.into_iter().flat_map(Verdict::failed_gates);
-    let why: Vec<&str> = failed.map(|gate| gate.why.as_str()).collect();
-    why.join("; ")
-}
-
 fn render_document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntry<'_>]) -> String {
     let Some(judged) = &reviewed.judged else {
         return empty_change_line(&reviewed.change);
@@ -330,7 +320,7 @@ fn render_document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntr
             reviewer: &reviewer,
             date: &date,
             branch: &reviewed.change.name,
-            recommendation: &verdict_sentence(judged, exit),
+            recommendation: &verdict_sentence(judged, exit == ExitKind::Done),
         },
         found,
     )

@@ -56,7 +56,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
 
             Servers and workers:
               serve        Serve agents over MCP, and people and programs over REST
-              open         Print the address of the server
+              open         Print the address of the server and a link that logs your browser in to its dashboard
               worker       Run jobs from the queues, on any machine that reaches the server or the database
               queue        List and cancel jobs and tasks, pause queues, and limit providers
               token        Create, list, rotate and revoke tokens for agents, people and programs

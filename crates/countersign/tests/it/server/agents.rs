@@ -89,34 +89,19 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
     work.commit("greet.sh", "[ -n \"$1\" ] || exit 1\necho \"Hello, $1\"\n");
     submit(&server, &builder, &again);
 
-    // A fresh review and the old finding's verification, in whichever order.
-    until("both are answered", || {
-        let wait = json!({"timeout_secs": 1});
-        let next = server.tool(&reviewer, "wait_for_work", &wait).unwrap()["assignment"].take();
-        match next["kind"].as_str() {
-            Some("review") => {
-                assert!(
-                    !next["brief"]
-                        .as_str()
-                        .unwrap()
-                        .contains("empty name is greeted")
-                );
-                let yes = json!({"approved": true, "feedback": "fine"});
-                server
-                    .tool(&reviewer, "submit_review_result", &yes)
-                    .unwrap();
-            }
-            Some("verify") => {
-                let answers = json!({"answers": [{"finding": "F1", "outcome": "fixed",
-                    "evidence": "line 1 refuses it"}]});
-                server
-                    .tool(&reviewer, "submit_review_result", &answers)
-                    .unwrap();
-            }
-            _ => {}
-        }
-        server.stage("greet") == "done"
-    });
+    // The approval of a fresh review also answers the old finding.
+    let second = assignment(&server, &reviewer, "review");
+    let brief = second["brief"].as_str().unwrap();
+    assert!(!brief.contains("empty name is greeted"), "{brief}");
+    let yes = json!({"approved": true, "feedback": "fine"});
+    let outcome = server
+        .tool(&reviewer, "submit_review_result", &yes)
+        .unwrap();
+    assert_eq!(
+        (&outcome["status"], &outcome["review_attempt"]),
+        (&json!("approved"), &json!(2))
+    );
+    until("it is done", || server.stage("greet") == "done");
     assert_eq!(world.git(&["show", "main:greet.sh"]).lines().count(), 2);
     let said = [metrics(&server), metrics(&server)];
     drop(server);
@@ -388,33 +373,25 @@ fn what_a_reviewer_writes_overrules_its_approval() {
     until("it is countersigned", || {
         let wait = json!({"timeout_secs": 1});
         let next = server.tool(&reviewer, "wait_for_work", &wait).unwrap()["assignment"].take();
-        match next["kind"].as_str() {
-            Some("verify") => {
-                let fixed = json!({"answers": [{"finding": "F1", "outcome": "fixed",
-                    "evidence": "greet.sh:1"}]});
-                judge(&fixed).unwrap();
-            }
-            Some("review") => {
-                let brief = next["brief"].as_str().unwrap();
-                asked = brief.contains("Do you countersign");
-                let words = json!({"approved": asked, "feedback": "A comment is missing.",
+        if next["kind"] == "review" {
+            let brief = next["brief"].as_str().unwrap();
+            asked = brief.contains("Do you countersign");
+            let words = json!({"approved": asked, "feedback": "A comment is missing.",
                     "findings": [low]});
-                if asked {
-                    let why = judge(&words).unwrap_err();
-                    let expected = [
-                        "A comment is missing.",
-                        "nothing was recorded",
-                        "call again",
-                    ];
-                    assert!(expected.iter().all(|part| why.contains(part)), "{why}");
-                    assert_eq!(server.stage("greet"), "reviewing");
-                    let other = json!({"approved": true, "feedback": "The docs are missing."});
-                    judge(&other).unwrap_err();
-                    judge(&words).unwrap_err();
-                }
-                judge(&words).unwrap();
+            if asked {
+                let why = judge(&words).unwrap_err();
+                let expected = [
+                    "A comment is missing.",
+                    "nothing was recorded",
+                    "call again",
+                ];
+                assert!(expected.iter().all(|part| why.contains(part)), "{why}");
+                assert_eq!(server.stage("greet"), "reviewing");
+                let other = json!({"approved": true, "feedback": "The docs are missing."});
+                judge(&other).unwrap_err();
+                judge(&words).unwrap_err();
             }
-            _ => {}
+            judge(&words).unwrap();
         }
         asked && ["approved", "merging", "done"].contains(&server.stage("greet").as_str())
     });

@@ -19,7 +19,10 @@ fn messages_reach_people_or_are_refused_by_name() {
         server.tool(&builder, "send_message", &message)
     };
     let why = send("nobody-at-all", "hello?").unwrap_err();
-    assert!(why.contains("nobody called \"nobody-at-all\""), "{why}");
+    assert!(
+        why.contains("no agent or person is called \"nobody-at-all\""),
+        "{why}"
+    );
     assert!(why.contains("boss") && why.contains("supervisor"), "{why}");
     send("boss", "May I?").unwrap();
     send("supervisor", "Which one?").unwrap();

@@ -151,11 +151,15 @@ fn with_submodule() -> World {
 }
 
 #[test]
-fn checks_and_builders_have_the_submodules_and_none_of_it_lands() {
+fn checks_builders_and_reviewers_have_the_submodules_and_none_of_it_lands() {
     let world = with_submodule();
     let mut build = vec![crew::runs("grep -q submodule lib/words.txt")];
     build.extend(builds("greet.sh", GOOD));
-    let crew = crew(&always(build), &always(approves()), &always(verifies(&[])));
+    let mut review = vec![crew::runs(
+        "grep -q submodule \"$COUNTERSIGN_CHANGE/lib/words.txt\"",
+    )];
+    review.extend(approves());
+    let crew = crew(&always(build), &always(review), &always(verifies(&[])));
     greet(&world, &crew).ends_with(0);
     let changed = world.git(&["diff", "--name-only", "main^", "main"]);
     assert_eq!(changed, "greet.sh");
@@ -167,6 +171,7 @@ fn a_submodule_that_is_not_on_this_machine_is_named() {
     let world = with_submodule();
     std::fs::remove_dir_all(world.repository.join(".git/modules/lib")).unwrap();
     std::fs::remove_dir_all(world.repository.join("lib")).unwrap();
+    std::fs::remove_dir_all(world.root().join("library")).unwrap();
     std::fs::create_dir(world.repository.join("lib")).unwrap();
     refuses(&world).says("likely fix: the submodule lib is not on this machine");
 }

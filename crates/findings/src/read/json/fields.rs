@@ -51,6 +51,11 @@ pub(super) fn take_fields(object: &Map<String, Value>, own: bool, review: &mut J
             _ => {}
         }
     }
+    // The brief calls them notes, other systems revision notes; those go first.
+    review.notes = review
+        .notes
+        .take()
+        .or_else(|| keys::text(object, &["notes"]));
     take_message(object, own, review);
 }
 

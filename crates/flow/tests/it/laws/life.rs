@@ -69,6 +69,7 @@ fn staff(role: Role) -> Vec<Actor> {
         Role::Human => named(&["hugo", "helga", "betty"]),
         Role::Service => named(&["house"]),
         Role::Admin => named(&["ada"]),
+        Role::Viewer => named(&["vic"]),
     };
     if role != Role::Service {
         all.push(alias(role));
@@ -486,6 +487,7 @@ fn reviewed(dice: &mut Dice, lease: Lease, commit: &str) -> EventKind {
         given.scores.insert("code_quality".to_owned(), score);
     }
     EventKind::Reviewed {
+        answers_open: dice.percent(50),
         lease,
         commit: commit.to_owned(),
         review: Box::new(given),

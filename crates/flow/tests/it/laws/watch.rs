@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use findings::ReviewClaim;
 use flow::event::{Choice, Lease};
-use flow::ledger::FindingStatus;
-use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, Votes};
+use flow::ledger::{FindingStatus, LedgerEntry};
+use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, VerifyNewFindings, Votes};
 use flow::ticket::{Approval, ApprovedBy, BlockedReason, CheckOutcome, PanelReviewer, Ticket};
 use flow::usage::Caps;
 use flow::{Effect, Event, EventKind, Refused, Stage, Task, Usage, advance};
@@ -57,6 +57,7 @@ impl Watch {
         way_forward(after);
         approval_is_exact(after, policy);
         must_fix_stays(before, event, after, policy);
+        verdicts_leave_nobody_waiting(after, policy);
         notes_are_neither_must_fix_nor_approved_over(before, after, policy);
         landing_is_approved(event, after);
         repeated_is_refused(before, event, story);
@@ -435,9 +436,11 @@ fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Polic
             continue;
         }
         let proper = match is.status {
-            FindingStatus::Fixed | FindingStatus::Refuted => {
+            FindingStatus::Fixed => {
                 matches!(event.what, EventKind::Verified { .. })
+                    || is_stated_fixed(before, was, after, policy)
             }
+            FindingStatus::Refuted => matches!(event.what, EventKind::Verified { .. }),
             FindingStatus::Waived => matches!(
                 event.what,
                 EventKind::Waived { .. }
@@ -453,6 +456,56 @@ fn must_fix_stays(before: &Ticket, event: &Event, after: &Ticket, policy: &Polic
             | FindingStatus::Duplicate => false,
         };
         assert!(proper, "{} left by {}", is.id, event.what.name());
+    }
+}
+
+/// An approval may call a finding fixed only if every voter that answered approves the exact
+/// commit, none of them is an author or reports the finding, and the policy does not want it
+/// verified independently.
+fn is_stated_fixed(before: &Ticket, was: &LedgerEntry, after: &Ticket, policy: &Policy) -> bool {
+    let decided = after.rounds.get(before.rounds.len());
+    let panel = decided.map_or(&after.panel, |round| &round.panel);
+    let answers: Vec<_> = panel.iter().filter_map(|one| one.answer.as_ref()).collect();
+    let mut voters = panel.iter().filter(|one| !one.linter);
+    let is_yes = |one: &PanelReviewer| {
+        let answer = one.answer.as_ref();
+        answer.is_none_or(|answer| answer.claim == ReviewClaim::Approved)
+    };
+    let note = after.ledger.get(&was.id).and_then(|is| is.note.as_ref());
+    before.stage == Stage::Reviewing
+        && before.submission == after.submission
+        && voters.all(is_yes)
+        && answers.iter().any(|answer| answer.answers_open)
+        && !answers.iter().any(|a| after.authors.contains(&a.reviewer))
+        && !answers.iter().any(|a| a.reported.contains(&was.id))
+        && !wants_verifier(was, policy)
+        && note.is_some_and(|note| note.text.contains("no verifier looked"))
+}
+
+fn wants_verifier(entry: &LedgerEntry, policy: &Policy) -> bool {
+    policy.second_opinion
+        || policy.verify == VerifyNewFindings::MustFix
+        || policy.verify == VerifyNewFindings::Disputed && entry.status == FindingStatus::Disputed
+}
+
+/// Once every reviewer has answered, a panel with an agent that knows only verdicts waits for a
+/// verifier only where the policy wants one.
+fn verdicts_leave_nobody_waiting(after: &Ticket, policy: &Policy) {
+    let mut answers = after.panel.iter().map(|one| one.answer.as_ref());
+    let complete = answers.clone().all(|answer| answer.is_some());
+    let speaks = answers.any(|answer| answer.is_some_and(|answer| answer.answers_open));
+    let mut jobs = after.jobs.iter();
+    let busy = jobs.any(|job| job.holder.is_some() || !matches!(job.task, Task::Verify { .. }));
+    if after.stage != Stage::Reviewing || after.verified_new || !complete || !speaks || busy {
+        return;
+    }
+    for job in &after.jobs {
+        let Task::Verify { findings, .. } = &job.task else {
+            continue;
+        };
+        for entry in findings.iter().filter_map(|id| after.ledger.get(id)) {
+            assert!(wants_verifier(entry, policy), "{} waits in vain", entry.id);
+        }
     }
 }
 

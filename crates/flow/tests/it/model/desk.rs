@@ -244,6 +244,7 @@ impl Desk {
                 usage,
             },
             Kind::Review => EventKind::Reviewed {
+                answers_open: false,
                 lease,
                 commit,
                 review: Box::new(if well {

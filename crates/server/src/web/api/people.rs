@@ -6,10 +6,14 @@ use super::{Route, RouteAccess};
 use app::operations::questions::messages::{ListMessages, MarkMessageRead};
 use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ListAgents, ListPauses, ListProviderLimits, ListTokens,
-    ProviderLimit, RevokeToken, RotateToken,
+    ProviderLimit, RevokeToken, RotateToken, ShowCaller,
 };
 
 pub const ROUTES: &[Route] = &[
+    Route::for_question::<ShowCaller>(
+        RouteAccess::Anyone,
+        "Shows the caller: name, role, and the ticket that the token is limited to.",
+    ),
     Route::for_question::<ListTokens>(
         RouteAccess::Administrators,
         "Lists tokens, without their secrets.",

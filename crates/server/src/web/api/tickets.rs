@@ -8,11 +8,24 @@ use app::operations::questions::decisions::{
     ShowEscalation, WaiveFinding,
 };
 use app::operations::questions::tickets::{
-    AddTicket, AddTickets, ExportTickets, ForecastTicket, ImportFile, ListArtefacts, ListTickets,
-    ShowDiff, ShowTicket,
+    AddTicket, AddTickets, ExportTickets, ForecastTicket, ImportFile, ListArtefacts, ListEvents,
+    ListRuns, ListTickets, ShowDiff, ShowTicket,
 };
 
 const LISTED: &[(&str, &str)] = &[
+    (
+        "q",
+        "only tickets with all these words in the id, the title or the epic",
+    ),
+    ("epic", "only tickets of this epic"),
+    (
+        "sort",
+        "created, updated, priority, cost, round or must_fix, lowest first; with - before it, highest first; default: -created",
+    ),
+    (
+        "counts",
+        "true: also count the tickets of these filters by stage",
+    ),
     ("stage", "only tickets in these stages, separated by commas"),
     ("after", "the `next` value of the previous page"),
     ("limit", "maximum number of entries, up to 1000"),
@@ -35,11 +48,26 @@ const EXPORTED: &[(&str, &str)] = &[
     ("form", "task, epic-state, findings or report"),
     ("round", "number of the round; default: the last"),
 ];
-const ROUND: &[(&str, &str)] = &[("round", "number of the round; default: the last")];
+const DIFF: &[(&str, &str)] = &[
+    ("round", "number of the round; default: the last"),
+    ("to_round", "the same as round"),
+    (
+        "from_round",
+        "compare with the commit of this round; default: with the base",
+    ),
+    ("file", "only this file, by its new or its old name"),
+];
+const EVENTS: &[(&str, &str)] = &[
+    ("after", "only events after this position (12.345)"),
+    ("limit", "maximum number of entries, up to 1000"),
+];
 
 pub const ROUTES: &[Route] = &[
-    Route::for_question::<ListTickets>(RouteAccess::People, "Lists tickets, newest first.")
-        .query(LISTED),
+    Route::for_question::<ListTickets>(
+        RouteAccess::People,
+        "Lists tickets, newest first by default.",
+    )
+    .query(LISTED),
     Route::for_question::<AddTicket>(RouteAccess::People, "Adds a ticket.")
         .takes(|| schema_for!(AddTicket)),
     Route::for_question::<AddTickets>(
@@ -66,7 +94,16 @@ pub const ROUTES: &[Route] = &[
         RouteAccess::People,
         "Shows the ticket's diff with the findings of that round at their lines.",
     )
-    .query(ROUND),
+    .query(DIFF),
+    Route::for_question::<ListEvents>(
+        RouteAccess::People,
+        "Lists the ticket's events in the order of the log.",
+    )
+    .query(EVENTS),
+    Route::for_question::<ListRuns>(
+        RouteAccess::People,
+        "Lists the runs of agents for the ticket.",
+    ),
     Route::for_question::<CancelTicket>(RouteAccess::People, "Cancels a ticket for good.")
         .takes(|| schema_for!(CancelTicket))
         .versioned(),

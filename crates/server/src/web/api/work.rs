@@ -16,6 +16,7 @@ use app::operations::tasks;
 const JOBS: &[(&str, &str)] = &[
     ("queue", "only jobs of this queue"),
     ("state", "waiting, ready, leased, done, dropped or dead"),
+    ("ticket", "only jobs of this ticket"),
     ("after", "the `next` value of the previous page"),
     ("limit", "maximum number of entries, up to 1000"),
 ];

@@ -6,7 +6,7 @@ use flow::ticket::TicketContext;
 use flow::{Policy, Stage};
 use serde_json::json;
 use store::{Artefact, Change, CommitOutcome, Error, EventQuery, JobQuery, Page, Remembered};
-use store::{Store, TicketQuery};
+use store::{Store, TicketOrder, TicketQuery, TicketSort};
 
 use crate::support::{
     House, ask, blank, build, claim_one, creation, id, is_conflict, step, waived, with_build,
@@ -213,7 +213,7 @@ pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: House) {
         stages,
         epic: epic.map(str::to_owned),
         repository: repository.map(str::to_owned),
-        depends_on: None,
+        ..TicketQuery::default()
     };
     assert_eq!(list(query(stages.clone(), None, None)).await.len(), 8);
     assert_eq!(
@@ -243,8 +243,111 @@ pub async fn tickets_are_counted_by_stage(house: House) {
         ticket.stage = stage;
         store.commit(creation(ticket)).await.unwrap();
     }
-    let tally = store.count_tickets().await.unwrap();
+    let tally = store.count_tickets(&TicketQuery::default()).await.unwrap();
     assert_eq!(tally, [(Stage::Queued, 1), (Stage::Done, 2)]);
+    let only = TicketQuery {
+        only: Some(id("T-3")),
+        stages: vec![Stage::Queued],
+        ..TicketQuery::default()
+    };
+    assert_eq!(
+        store.count_tickets(&only).await.unwrap(),
+        [(Stage::Done, 1)]
+    );
+}
+
+pub async fn tickets_are_found_by_words_and_by_the_beginning_of_the_id(house: House) {
+    let store = house.store;
+    for (name, title, epic) in [
+        ("api-1", "Greet the user", None),
+        ("api-2", "Escape 100% of the Names_", Some("Login")),
+        ("web-1", "GREET by name", Some("login")),
+    ] {
+        let mut ticket = blank(name);
+        title.clone_into(&mut ticket.spec.title);
+        ticket.spec.context.epic = epic.map(str::to_owned);
+        store.commit(creation(ticket)).await.unwrap();
+    }
+    let find = async |words: &[&str], prefix: Option<&str>| {
+        let query = TicketQuery {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            id_prefix: prefix.map(str::to_owned),
+            ..TicketQuery::default()
+        };
+        let rows = store.tickets(&query, &Page::default()).await.unwrap();
+        names(&rows.items)
+    };
+    assert_eq!(find(&["greet"], None).await, ["web-1", "api-1"]);
+    assert_eq!(find(&["NAME", "login"], None).await, ["web-1", "api-2"]);
+    assert_eq!(find(&["greet"], Some("api")).await, ["api-1"]);
+    assert_eq!(find(&[], Some("api-")).await, ["api-2", "api-1"]);
+    // Characters of patterns stand for themselves.
+    assert_eq!(find(&["0% of"], None).await, ["api-2"]);
+    assert_eq!(find(&["names_"], None).await, ["api-2"]);
+    assert!(find(&["%"], Some("web")).await.is_empty());
+    assert!(find(&["'; DROP TABLE tickets; --"], None).await.is_empty());
+}
+
+pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: House) {
+    let store = house.store;
+    for (name, priority, stage) in [
+        ("T-1", 50, Stage::Queued),
+        ("T-2", 90, Stage::Queued),
+        ("T-3", 50, Stage::Done),
+        ("T-4", 10, Stage::Queued),
+        ("T-5", -3, Stage::Done),
+    ] {
+        let mut ticket = blank(name);
+        ticket.spec.priority = priority;
+        ticket.stage = stage;
+        store.commit(creation(ticket)).await.unwrap();
+    }
+    for ascending in [false, true] {
+        for stages in [vec![], vec![Stage::Queued, Stage::Done]] {
+            let mut query = TicketQuery {
+                stages,
+                order: TicketOrder {
+                    by: TicketSort::Priority,
+                    ascending,
+                },
+                ..TicketQuery::default()
+            };
+            let (mut all, mut after) = (Vec::new(), None);
+            loop {
+                let page = Page { after, most: 2 };
+                let rows = store.tickets(&query, &page).await.unwrap();
+                all.extend(names(&rows.items));
+                let last = rows.items.last().unwrap();
+                query.after_value = Some(TicketSort::Priority.value(last));
+                after = rows.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            let mut expected = vec!["T-2", "T-3", "T-1", "T-4", "T-5"];
+            if ascending {
+                expected.reverse();
+            }
+            assert_eq!(all, expected);
+        }
+    }
+    // Every column that is offered exists in both databases.
+    for by in TicketSort::ALL {
+        let query = TicketQuery {
+            order: TicketOrder {
+                by,
+                ascending: true,
+            },
+            after_value: Some(-5),
+            ..TicketQuery::default()
+        };
+        let page = Page {
+            after: Some(0),
+            most: 9,
+        };
+        let rows = store.tickets(&query, &page).await.unwrap();
+        assert_eq!(rows.items.len(), 5, "{}", by.word());
+    }
 }
 
 pub async fn dependants_follow_the_spec(house: House) {

@@ -184,6 +184,8 @@ pub fn token(id: &str, at: i64) -> Token {
         created_at: Time(at),
         expires_at: Some(Time(90)),
         revoked_at: None,
+        kind: store::TokenKind::Bearer,
+        parent: None,
     }
 }
 
@@ -191,6 +193,7 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
     let store = house.store;
     let newest = store::TokenQuery {
         hash: None,
+        kind: store::TokenKind::Bearer,
         most: 10,
     };
     for token in [token("a", 1), token("b", 2)] {

@@ -195,6 +195,8 @@ fn changes() -> RoundDiff {
         line(DiffRowKind::Kept, Some(3), Some(3), "# end"),
     ];
     RoundDiff {
+        from_round: None,
+        base_moved: false,
         ticket: id("T-400"),
         round: 3,
         commit: "c0ffee".repeat(6),

@@ -1,0 +1,236 @@
+//! Dashboard: pages for people, rendered here as HTML and served by the same listener as the API.
+//! Each page translates operations of `app`, and forms call the same `Question`s as the command
+//! line. No page holds a rule about tickets.
+//!
+//! Everything works without JavaScript. The content security policy permits only files of this
+//! server and nothing inline. Text of agents is escaped by the template engine.
+
+mod assets;
+mod board;
+mod costs;
+mod diff;
+mod forms;
+mod inbox;
+mod layout;
+mod live;
+mod login;
+mod parts;
+mod runs;
+mod settings;
+mod ticket;
+mod tickets;
+mod work;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use maud::Markup;
+
+use crate::web::ServerState;
+use crate::web::problem::{Problem, RefusalReason};
+use app::failure::Failure;
+use app::operations::identity::Identity;
+use app::operations::{App, browser_sessions};
+use flow::{Role, Time};
+
+/// Only files of this server, and nothing inline: text that slips through the escaping cannot run.
+const CONTENT_POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; \
+    form-action 'self'";
+
+/// Headers of every page and asset. `same-origin` and not `no-referrer`: with the latter a browser
+/// sends `Origin: null` with forms, which the origin check refuses.
+const SECURITY_HEADERS: [(&str, &str); 5] = [
+    ("content-security-policy", CONTENT_POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+/// The person that looks at a page, and the app that acts in that person's name.
+#[derive(Clone, Debug)]
+struct PageContext {
+    app: App,
+    identity: Identity,
+    /// Secret of the session, to check it again while a stream is open.
+    session: String,
+}
+
+impl PageContext {
+    fn now(&self) -> Time {
+        self.app.now()
+    }
+
+    /// Returns whether the person may change anything.
+    fn may_change(&self) -> bool {
+        self.identity.actor.role != Role::Viewer
+    }
+
+    fn is_admin(&self) -> bool {
+        self.identity.actor.role == Role::Admin
+    }
+}
+
+type PageResult = Result<Html<String>, PageError>;
+
+/// An error that is shown as a page: what happened, and what to do next.
+#[derive(Debug)]
+struct PageError {
+    status: StatusCode,
+    message: String,
+    hints: Vec<String>,
+    /// Page to go back to.
+    back: String,
+    is_refusal: bool,
+}
+
+impl PageError {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            hints: Vec::new(),
+            back: "/".to_owned(),
+            is_refusal: false,
+        }
+    }
+
+    /// Builds a refusal, which is recorded in the event log.
+    fn forbidden(message: impl Into<String>) -> Self {
+        Self {
+            is_refusal: true,
+            ..Self::new(StatusCode::FORBIDDEN, message)
+        }
+    }
+
+    fn back_to(mut self, path: impl Into<String>) -> Self {
+        self.back = path.into();
+        self
+    }
+}
+
+impl From<Failure> for PageError {
+    fn from(failure: Failure) -> Self {
+        let (message, hints) = (failure.message.clone(), failure.hints.clone());
+        Self {
+            hints,
+            ..Self::new(Problem::from(failure).status(), message)
+        }
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let page = layout::error_page(&self);
+        let mut response = (self.status, Html(page.into_string())).into_response();
+        if self.is_refusal {
+            let reason = RefusalReason(self.message);
+            response.extensions_mut().insert(reason);
+        }
+        response
+    }
+}
+
+fn html(markup: Markup) -> Html<String> {
+    Html(markup.into_string())
+}
+
+/// Builds the routes of the dashboard.
+pub fn router(state: &ServerState) -> Router<ServerState> {
+    let pages = Router::new()
+        .route("/", get(inbox::show))
+        .route("/board", get(board::show))
+        .route("/tickets", get(tickets::show))
+        .route("/tickets/{ticket}", get(ticket::show))
+        .route("/tickets/{ticket}/diff", get(diff::show))
+        .route("/tickets/{ticket}/runs", get(runs::list))
+        .route("/tickets/{ticket}/runs/{run}", get(runs::show))
+        .route("/agents", get(work::agents))
+        .route("/queues", get(work::queues))
+        .route("/epics", get(work::epics))
+        .route("/epics/{epic}", get(work::epic))
+        .route("/costs", get(costs::show))
+        .route("/log", get(work::log))
+        .route("/settings", get(settings::show))
+        .route("/pages/events", get(live::stream))
+        .merge(forms::router())
+        .route("/logout", post(login::log_out))
+        .layer(from_fn_with_state(state.clone(), require_session));
+    Router::new()
+        .route("/login", get(login::show).post(login::log_in))
+        .route("/assets/{file}", get(assets::serve))
+        .merge(pages)
+        .layer(from_fn(crate::web::body::buffer_body))
+        .layer(from_fn(login::require_same_site))
+        .layer(from_fn(secure_headers))
+}
+
+/// Adds the security headers, and forbids caches to keep a page.
+async fn secure_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in SECURITY_HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Finds the session of the cookie. Without one, a page leads to the login and a form is refused.
+async fn require_session(
+    State(state): State<ServerState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let secret = login::session_cookie(request.headers(), state.is_encrypted());
+    let identity = match &secret {
+        Some(secret) => browser_sessions::authenticate(&state.app, secret).await,
+        None => return without_session(&request),
+    };
+    match (identity, secret) {
+        (Ok(Ok(identity)), Some(session)) => {
+            if !state.allows_call(&identity.actor.agent) {
+                let why = "too many requests at once; wait a second and reload";
+                return PageError::new(StatusCode::TOO_MANY_REQUESTS, why).into_response();
+            }
+            let context = PageContext {
+                app: state.app.acting_as(identity.actor.clone()),
+                identity: identity.clone(),
+                session,
+            };
+            request.extensions_mut().insert(context);
+            let mut response = next.run(request).await;
+            // The outer middleware records refusals and needs the caller.
+            response.extensions_mut().insert(identity);
+            response
+        }
+        (Err(failure), _) => PageError::from(failure).into_response(),
+        (Ok(_), _) => without_session(&request),
+    }
+}
+
+fn without_session(request: &Request) -> Response {
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    if *request.method() == Method::GET && !path.starts_with("/pages/") {
+        let query = serde_urlencoded::to_string([("next", path)]).unwrap_or_default();
+        return Redirect::to(&format!("/login?{query}")).into_response();
+    }
+    PageError::new(
+        StatusCode::UNAUTHORIZED,
+        "You are not logged in; nothing was changed.",
+    )
+    .back_to("/login")
+    .into_response()
+}
+
+/// The context that `require_session` has put into the request.
+type Viewer = Extension<PageContext>;

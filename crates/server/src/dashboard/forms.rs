@@ -1,0 +1,258 @@
+//! Forms: each one is a `Question` of the API with a token of the session. A refusal is a page that
+//! says why.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+
+use super::{PageContext, PageError, Viewer, html, settings};
+use crate::web::ServerState;
+use app::operations::browser_sessions;
+use app::operations::person_findings::PersonFinding;
+use app::operations::questions::Question;
+use app::operations::questions::decisions::{
+    AddFindings, CancelTicket, ResolveEscalation, WaiveFinding,
+};
+use app::operations::questions::messages::MarkMessageRead;
+use app::operations::questions::people::{
+    CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken,
+};
+use app::operations::questions::work::AcceptEpic;
+
+/// Fields that belong to the form and not to the question.
+const OWN_FIELDS: [&str; 3] = ["form_token", "version", "next"];
+/// Name of the field with the session's token for forms.
+pub const TOKEN_FIELD: &str = "form_token";
+
+type PathFields = BTreeMap<String, String>;
+
+/// Fields that a person has sent.
+#[derive(Debug)]
+pub struct SubmittedForm(Vec<(String, String)>);
+
+impl SubmittedForm {
+    pub fn parse(body: &Bytes) -> Result<Self, PageError> {
+        serde_urlencoded::from_bytes(body)
+            .map(Self)
+            .map_err(|error| {
+                let why = format!("The form could not be read: {error}");
+                PageError::new(StatusCode::BAD_REQUEST, why)
+            })
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let field = self.0.iter().find(|(field, _)| field == name);
+        field.map(|(_, value)| value.as_str())
+    }
+
+    /// Refuses a form that was not made for this session.
+    pub fn require_token(&self, context: &PageContext) -> Result<(), PageError> {
+        let given = self.get(TOKEN_FIELD).unwrap_or_default();
+        if engine::secret::is_equal(given, &context.identity.form_token()) {
+            return Ok(());
+        }
+        Err(PageError::forbidden(
+            "This form belongs to another session; nothing was changed. Open the page again.",
+        ))
+    }
+
+    /// Checks the token and the person's role, and returns the app for the change.
+    fn acting(&self, context: &PageContext) -> Result<app::operations::App, PageError> {
+        self.require_token(context)?;
+        if !context.may_change() {
+            return Err(PageError::forbidden(
+                "The role viewer reads and changes nothing.",
+            ));
+        }
+        let mut app = context.app.clone();
+        // The version that the person saw: a ticket that moved on in the meantime refuses.
+        app.call.expected_version = self.get("version").and_then(|version| version.parse().ok());
+        Ok(app)
+    }
+
+    /// Reads a question from the fields of the path and of the form. An empty field counts as
+    /// absent, because a browser sends all of them.
+    fn question<Q: Question>(&self, path: &PathFields) -> Result<Q, PageError> {
+        let path = path
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = |name: &str| OWN_FIELDS.contains(&name);
+        let fields = self
+            .0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let fields = fields.filter(|(name, value)| !own(name) && !value.trim().is_empty());
+        let pairs: Vec<_> = path.chain(fields).collect();
+        let text = serde_urlencoded::to_string(pairs).unwrap_or_default();
+        serde_urlencoded::from_str(&text).map_err(|error| {
+            let words = error
+                .to_string()
+                .replace("missing field `why`", "a reason is missing");
+            let why = format!("The form is not complete: {words}. Nothing was changed.");
+            PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+        })
+    }
+}
+
+pub fn router() -> Router<ServerState> {
+    Router::new()
+        .route(
+            "/tickets/{ticket}/escalation",
+            post(on_ticket::<ResolveEscalation>),
+        )
+        .route("/tickets/{ticket}/cancel", post(on_ticket::<CancelTicket>))
+        .route(
+            "/tickets/{ticket}/findings/{finding}/waive",
+            post(on_ticket::<WaiveFinding>),
+        )
+        .route("/tickets/{ticket}/findings", post(add_finding))
+        .route("/epics/{epic}/accept", post(on_epic))
+        .route("/pauses", post(on_queues::<CreatePause>))
+        .route("/pauses/{scope}/{name}/end", post(on_queues::<EndPause>))
+        .route("/limits", post(on_queues::<ProviderLimit>))
+        .route(
+            "/messages/{message}/read",
+            post(on_inbox::<MarkMessageRead>),
+        )
+        .route("/settings/tokens", post(create_token))
+        .route("/settings/tokens/{token}/revoke", post(revoke_token))
+        .route("/settings/sessions/{session}/revoke", post(revoke_session))
+}
+
+/// Asks the question of a form in the person's name.
+async fn ask<Q: Question>(
+    context: &PageContext,
+    path: &PathFields,
+    body: &Bytes,
+) -> Result<Q::Answer, PageError> {
+    let form = SubmittedForm::parse(body)?;
+    let app = form.acting(context)?;
+    let question: Q = form.question(path)?;
+    Ok(question.answer(&app).await?)
+}
+
+fn see(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+async fn on_ticket<Q: Question>(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let back = ticket_path(&path);
+    let answered = ask::<Q>(&context, &path, &body).await;
+    answered.map_err(|error| error.back_to(&back))?;
+    Ok(see(&back))
+}
+
+fn ticket_path(path: &PathFields) -> String {
+    let ticket = path.get("ticket").map_or("", String::as_str);
+    format!("/tickets/{ticket}")
+}
+
+async fn on_epic(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let back = format!("/epics/{}", path.get("epic").map_or("", String::as_str));
+    let answered = ask::<AcceptEpic>(&context, &path, &body).await;
+    answered.map_err(|error| error.back_to(&back))?;
+    Ok(see(&back))
+}
+
+async fn on_queues<Q: Question>(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let answered = ask::<Q>(&context, &path, &body).await;
+    answered.map_err(|error| error.back_to("/queues"))?;
+    Ok(see("/queues"))
+}
+
+async fn on_inbox<Q: Question>(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    ask::<Q>(&context, &path, &body).await?;
+    Ok(see("/"))
+}
+
+/// Adds a comment on a line as a finding of the person.
+async fn add_finding(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let form = SubmittedForm::parse(&body)?;
+    let back = format!("{}/diff", ticket_path(&path));
+    let app = form.acting(&context)?;
+    let field = |name: &str| {
+        let value = form.get(name).map(str::trim).unwrap_or_default();
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let question = AddFindings {
+        ticket: path.get("ticket").cloned().unwrap_or_default(),
+        findings: vec![PersonFinding {
+            text: field("text").unwrap_or_default(),
+            file: field("file"),
+            line: field("line").and_then(|line| line.parse().ok()),
+            severity: field("severity"),
+            fix: field("fix"),
+            ..PersonFinding::default()
+        }],
+        must_fix: form.get("must_fix") == Some("true"),
+    };
+    let answered = question.answer(&app).await.map_err(PageError::from);
+    let answer = answered.map_err(|error| error.back_to(&back))?;
+    let id = answer
+        .findings
+        .first()
+        .map_or("", |finding| finding.id.as_str());
+    Ok(see(&format!("{back}#{id}")))
+}
+
+fn require_admin(context: &PageContext) -> Result<(), PageError> {
+    if context.is_admin() {
+        return Ok(());
+    }
+    Err(PageError::forbidden("Only administrators manage tokens.").back_to("/settings"))
+}
+
+async fn create_token(context: Viewer, body: Bytes) -> Result<Response, PageError> {
+    require_admin(&context)?;
+    let made = ask::<CreateToken>(&context, &PathFields::new(), &body).await;
+    let made = made.map_err(|error| error.back_to("/settings"))?;
+    Ok(html(settings::page(&context, Some(&made)).await?).into_response())
+}
+
+async fn revoke_token(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    require_admin(&context)?;
+    let answered = ask::<RevokeToken>(&context, &path, &body).await;
+    answered.map_err(|error| error.back_to("/settings"))?;
+    Ok(see("/settings"))
+}
+
+/// Ends a session. A viewer may end its own ones, so only the token of the form is checked here.
+async fn revoke_session(
+    context: Viewer,
+    Path(session): Path<String>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    SubmittedForm::parse(&body)?.require_token(&context)?;
+    let ended = browser_sessions::revoke(&context.app, &session).await;
+    ended.map_err(|failure| PageError::from(failure).back_to("/settings"))?;
+    Ok(see("/settings"))
+}

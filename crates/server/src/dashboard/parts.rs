@@ -1,0 +1,167 @@
+//! Small pieces that several pages use: stages, severities, times, money, rows of tickets.
+
+use findings::Severity;
+use flow::narrate::Mood;
+use flow::{Stage, TicketId, Time};
+use maud::{Markup, html};
+
+use super::PageContext;
+use super::layout::icon;
+use app::operations::TicketRow;
+
+/// Renders a stage as an icon and a word; the colour only repeats them.
+pub fn stage(stage: Stage) -> Markup {
+    let (tone, mark) = match stage {
+        Stage::Escalated => ("urgent", "alert"),
+        Stage::Done | Stage::Approved => ("good", "passed"),
+        Stage::Failed => ("bad", "failed"),
+        Stage::Cancelled => ("quiet", "failed"),
+        Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Merging => ("active", "run"),
+        Stage::Rework => ("warn", "run"),
+        Stage::Pending | Stage::Queued | Stage::Blocked => ("quiet", "wait"),
+    };
+    html! { span.tag.(tone) { (icon(mark)) (stage.as_str()) } }
+}
+
+pub fn severity(severity: Severity) -> Markup {
+    let word = severity.word();
+    html! { span.tag.severity.(word) { (icon(word)) (word) } }
+}
+
+/// Renders whether something passed.
+pub fn outcome(passed: bool) -> Markup {
+    if passed {
+        html! { span.outcome.good { (icon("passed")) span.hidden { "passed" } } }
+    } else {
+        html! { span.outcome.bad { (icon("failed")) span.hidden { "failed" } } }
+    }
+}
+
+pub fn mood(mood: Mood) -> &'static str {
+    match mood {
+        Mood::Plain => "plain",
+        Mood::Good => "good",
+        Mood::Bad => "bad",
+        Mood::Urgent => "urgent",
+    }
+}
+
+/// Renders a time relative to now, with the exact one for the pointer and for programs.
+pub fn time(at: Time, now: Time) -> Markup {
+    let iso = at.to_iso();
+    html! { time datetime=(iso) title=(iso) { (ago(at, now)) } }
+}
+
+fn ago(at: Time, now: Time) -> String {
+    let secs = (now.0 - at.0) / 1000;
+    let (distance, ahead) = (secs.unsigned_abs(), secs < 0);
+    let words = duration(distance * 1000);
+    match (distance, ahead) {
+        (0..5, _) => "now".to_owned(),
+        (_, true) => format!("in {words}"),
+        (_, false) => format!("{words} ago"),
+    }
+}
+
+/// Formats a duration in its largest unit.
+pub fn duration(ms: u64) -> String {
+    let secs = ms / 1000;
+    match secs {
+        0..60 => format!("{secs} s"),
+        60..3600 => format!("{} min", secs / 60),
+        3600..172_800 => format!("{} h", secs / 3600),
+        _ => format!("{} d", secs / 86_400),
+    }
+}
+
+/// Formats money; nothing for zero, because most agents report no price.
+pub fn usd(micros: u64) -> Option<String> {
+    let cents = (micros + 5_000) / 10_000;
+    match (micros, cents) {
+        (0, _) => None,
+        (_, 0) => Some("<$0.01".to_owned()),
+        _ => Some(format!("${}.{:02}", cents / 100, cents % 100)),
+    }
+}
+
+/// Returns the element id of a ticket's row or card. Ticket ids have only letters, digits and a few
+/// marks that are escaped here, because the id is used as a selector.
+pub fn element_id(prefix: &str, id: &TicketId) -> String {
+    let escape = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => c.to_string(),
+        _ => format!("_{:x}", u32::from(c)),
+    };
+    let escaped: String = id.as_str().chars().map(escape).collect();
+    format!("{prefix}-{escaped}")
+}
+
+/// Returns the last part of a repository's path, without `.git`.
+fn repository_name(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    let path = path.strip_suffix("/.git").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Renders a row of the list of tickets.
+pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
+    let now = context.now();
+    html! {
+        tr id=(element_id("row", &row.id)) data-row {
+            td { (stage(row.stage)) }
+            td.grow {
+                a.title href=(format!("/tickets/{}", row.id)) { (row.title) }
+                span.meta {
+                    code { (row.id) }
+                    @if let Some(epic) = &row.epic { " · " a href=(format!("/epics/{epic}")) { (epic) } }
+                    @if let Some(path) = &row.repository { " · " (repository_name(path)) }
+                }
+            }
+            td.num { @if row.round > 0 { "round " (row.round) } }
+            td.num { @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } } }
+            td.num { @if let Some(usd) = usd(row.usd_micros) { (usd) } }
+            td.num { (time(row.updated_at, now)) }
+        }
+    }
+}
+
+/// Renders a card of the board.
+pub fn ticket_card(context: &PageContext, row: &TicketRow) -> Markup {
+    html! {
+        li.card id=(element_id("card", &row.id)) data-row {
+            a.title href=(format!("/tickets/{}", row.id)) { (row.title) }
+            span.meta {
+                code { (row.id) }
+                @if row.round > 0 { " · round " (row.round) }
+                @if row.open_must_fix > 0 { " · " span.bad { (row.open_must_fix) " must-fix" } }
+                @if row.waits_for > 0 { " · waits for " (row.waits_for) }
+                @if let Some(usd) = usd(row.usd_micros) { " · " (usd) }
+                " · " (time(row.updated_at, context.now()))
+            }
+        }
+    }
+}
+
+/// Renders an empty state: what it means, and what to do.
+pub fn empty(title: &str, more: &Markup) -> Markup {
+    html! { div.empty { (icon("passed")) h2 { (title) } (more) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_and_times_are_short() {
+        assert_eq!(usd(0), None);
+        assert_eq!(usd(4_000).unwrap(), "<$0.01");
+        assert_eq!(usd(1_234_567).unwrap(), "$1.23");
+        assert_eq!(ago(Time(0), Time(125_000)), "2 min ago");
+        assert_eq!(ago(Time(7_300_000), Time(0)), "in 2 h");
+    }
+
+    #[test]
+    fn element_ids_are_plain_selectors() {
+        let id = TicketId::new("a.b").unwrap();
+        assert_eq!(element_id("row", &id), "row-a_2eb");
+    }
+}
