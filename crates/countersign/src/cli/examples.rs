@@ -121,13 +121,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("ticket show", &["countersign ticket show T-7"]),
     (
-        "ticket diff",
-        &[
-            "countersign ticket diff T-7",
-            "countersign ticket diff T-7 --round 1",
-        ],
-    ),
-    (
         "ticket resubmit",
         &["git switch countersign/T-7   (fix and commit)   countersign ticket resubmit T-7"],
     ),
@@ -237,7 +230,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "countersign import config/agents.yaml config/agent-framework.yaml --write",
         ],
     ),
-    ("ticket diff", &["countersign ticket diff T-7"]),
     ("insights accept", &["countersign insights accept 1"]),
     ("insights reject", &["countersign insights reject 2"]),
     ("insights withdraw", &["countersign insights withdraw 7"]),

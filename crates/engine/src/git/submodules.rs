@@ -128,7 +128,7 @@ impl Repository {
     /// Lists the submodules of a commit. A commit without `.gitmodules` has none, and costs one
     /// lookup.
     async fn submodules(&self, git_dir: &Path, commit: &str) -> Result<Vec<Submodule>, Error> {
-        let git = || GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
+        let git = || self.git_of_clone(git_dir);
         let named = git().args(["ls-tree", "-z", "--full-tree", commit, "--", MODULES_FILE]);
         if named.fields().await?.is_empty() {
             return Ok(Vec::new());
@@ -201,7 +201,7 @@ impl Repository {
             }
         }
         let key = format!("submodule.{name}.url");
-        let git = GitCommand::new(&self.tool, around).with_git_dir(around);
+        let git = self.git_of_clone(around);
         let address = git.args(["config", "--local", "--get", &key]);
         let address = address.accept_codes(&[1]).text().await?;
         let address = address.strip_prefix("file://").unwrap_or(&address);
@@ -217,12 +217,19 @@ impl Repository {
         Ok(None)
     }
 
+    /// Starts a git command that reads from a clone. The clone may name a work tree that is not there
+    /// any more, and git would refuse to read from it.
+    fn git_of_clone(&self, git_dir: &Path) -> GitCommand {
+        let run = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
+        run.env("GIT_WORK_TREE", git_dir)
+    }
+
     /// Returns whether a clone has the commit, and nothing in its configuration that would run.
     async fn clone_has_commit(&self, git_dir: &Path, commit: &Oid) -> bool {
         if !git_dir.join("HEAD").is_file() {
             return false;
         }
-        let git = || GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
+        let git = || self.git_of_clone(git_dir);
         let object = format!("{commit}^{{commit}}");
         let listed = git().args(["config", "--list", "-z", "--show-scope", "--includes"]);
         let is_safe = listed

@@ -26,14 +26,18 @@ const NAME_MAX: usize = 100;
 
 /// Path below the directory of a job's run.
 #[derive(Debug, PartialEq, Eq)]
-struct RunPath<'a> {
+struct ClaimedRunPath<'a> {
     run: u64,
     below: &'a str,
 }
 
 /// Parses a path. It must be below the directory of this job, in a run that is not later than the
 /// lease.
-fn parse_run_path<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<RunPath<'a>> {
+fn parse_run_path<'a>(
+    ticket: &TicketId,
+    lease: Lease,
+    path: &'a str,
+) -> Option<ClaimedRunPath<'a>> {
     // Ticket and job come from the lease, so a path of another job does not even match.
     let job = format!("tickets/{ticket}/jobs/{}/run-", lease.serial);
     let (run, below) = path.strip_prefix(&job)?.split_once('/')?;
@@ -49,7 +53,7 @@ fn parse_run_path<'a>(ticket: &TicketId, lease: Lease, path: &'a str) -> Option<
         && parts.len() <= PARTS_MAX
         && parts.iter().all(|part| is_plain(part))
         && is_kept;
-    fits.then_some(RunPath { run: number, below })
+    fits.then_some(ClaimedRunPath { run: number, below })
 }
 
 fn is_plain(part: &str) -> bool {
