@@ -219,7 +219,7 @@ impl Repository {
 
     /// Starts a git command that reads from a clone. The clone may name a work tree that is not there
     /// any more, and git would refuse to read from it.
-    fn git_of_clone(&self, git_dir: &Path) -> GitCommand {
+    fn git_of_clone(&self, git_dir: &Path) -> GitCommand<'_> {
         let run = GitCommand::new(&self.tool, git_dir).with_git_dir(git_dir);
         run.env("GIT_WORK_TREE", git_dir)
     }
