@@ -291,6 +291,8 @@ pub fn tool_logins(environment: &Environment) -> Vec<(String, ForgeKind)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn section(text: &str) -> ForgeSection {
@@ -373,7 +375,6 @@ mod tests {
         assert!(origin.starts_with("file ") && !format!("{token:?}").contains("secret"));
         let public = section.token(&remote("https://github.com/o/r"));
         assert!(public.map_or(true, |(token, _)| token.redact("secret-token") != "[token]"));
-        use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let failure = section
             .token(&remote("https://git.example/o/r"))

@@ -96,9 +96,9 @@ fn parse_range(headers: &HeaderMap, bytes: u64) -> RequestedRange {
         return RequestedRange::Whole;
     };
     // Digits only: a parser of numbers would take a sign as well.
-    let parse = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse::<u64>().ok(),
-        false => None,
+    let parse = |text: &str| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse::<u64>().ok()).flatten()
     };
     match (first.trim(), last.trim()) {
         ("", count) => match parse(count) {
@@ -131,9 +131,10 @@ fn serve(stored: StoredFile, kind: &'static str, request: &HeaderMap) -> Respons
     // A part of an older file would not fit to what the client has.
     let if_range = request.get(header::IF_RANGE);
     let is_same = if_range.is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
-    let range = match is_same {
-        true => parse_range(request, bytes),
-        false => RequestedRange::Whole,
+    let range = if is_same {
+        parse_range(request, bytes)
+    } else {
+        RequestedRange::Whole
     };
     let content_range = |text: String| HeaderValue::try_from(text).ok();
     let mut response = if has_current(request, &etag) {

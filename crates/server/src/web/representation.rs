@@ -31,9 +31,10 @@ pub async fn json_answer(request: &HeaderMap, value: &Value, version: Option<u64
     let mut response = if has_current(request, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        let compressed = match accepts_gzip(request) && body.len() >= GZIP_MIN {
-            true => gzip(body.clone()).await,
-            false => None,
+        let compressed = if accepts_gzip(request) && body.len() >= GZIP_MIN {
+            gzip(body.clone()).await
+        } else {
+            None
         };
         let mut response = match compressed {
             Some(bytes) => {
@@ -48,9 +49,10 @@ pub async fn json_answer(request: &HeaderMap, value: &Value, version: Option<u64
     };
     let is_compressed = response.headers().contains_key(header::CONTENT_ENCODING);
     // The bytes differ from those of the plain form, so a strong tag would be untrue.
-    let tag = match is_compressed && !tag.starts_with("W/") {
-        true => format!("W/{tag}"),
-        false => tag,
+    let tag = if is_compressed && !tag.starts_with("W/") {
+        format!("W/{tag}")
+    } else {
+        tag
     };
     let headers = response.headers_mut();
     set_validators(headers, &tag);

@@ -153,12 +153,12 @@ fn format_position(row: &TicketRow, order: TicketOrder) -> String {
 }
 
 fn parse_position(text: &str, order: TicketOrder) -> Result<(Option<i64>, i64), Failure> {
-    let read = || match order.by {
-        TicketSort::Created => Some((None, text.parse().ok()?)),
-        _ => {
-            let (value, number) = text.split_once('.')?;
-            Some((Some(value.parse().ok()?), number.parse().ok()?))
+    let read = || {
+        if order.by == TicketSort::Created {
+            return Some((None, text.parse().ok()?));
         }
+        let (value, number) = text.split_once('.')?;
+        Some((Some(value.parse().ok()?), number.parse().ok()?))
     };
     read().ok_or_else(|| {
         Failure::usage(format!("{text:?} is not a position in this list"))
