@@ -94,6 +94,8 @@ pub struct App {
     pub stop: StopSignal,
     /// Counters of requests and calls, for `/metrics`.
     pub calls: Arc<metrics::CallMetrics>,
+    /// Proofs of bases that agents over MCP wait for.
+    proofs: Arc<assignments::base_proof::SessionProofs>,
 }
 
 /// Conditions that a caller attaches to a change.
@@ -143,6 +145,7 @@ impl App {
             data_dir_note: None,
             stop: StopSignal::never(),
             calls: Arc::default(),
+            proofs: Arc::default(),
         }
     }
 

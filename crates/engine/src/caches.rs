@@ -3,13 +3,16 @@
 //! them.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::check::Check;
 
 /// Maximum number of entries in a cache that is copied for every run.
 const ENTRIES_MAX: u64 = 2_000_000;
+/// Bytes that are compared at once.
+const COMPARED_BYTES: usize = 64 * 1024;
 
 /// Setup of the project that makes a checkout usable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,6 +188,93 @@ fn copy_dir(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
     fs::set_permissions(to, own.permissions())
 }
 
+/// Replaces each file of `new` that is the same in `old` by a second name of the old one, and
+/// returns the number of bytes that this frees. Both directories must be ones that nobody writes to
+/// any more: a write to one name would change the other.
+pub fn share_unchanged_files(new: &Path, old: &Path) -> io::Result<u64> {
+    let (mut freed, mut left) = (0, ENTRIES_MAX);
+    let mut dirs = vec![(new.to_owned(), old.to_owned())];
+    while let Some((new, old)) = dirs.pop() {
+        let own = fs::metadata(&new)?;
+        let mut is_changed = false;
+        for entry in fs::read_dir(&new)? {
+            let entry = entry?;
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Ok(freed);
+            }
+            let (path, other) = (entry.path(), old.join(entry.file_name()));
+            let (Ok(meta), Ok(before)) = (entry.metadata(), fs::symlink_metadata(&other)) else {
+                continue;
+            };
+            if meta.is_dir() && before.is_dir() {
+                dirs.push((path, other));
+            } else if is_same_file(&path, &meta, &other, &before)? && replace_by(&other, &path) {
+                is_changed = true;
+                freed += meta.blocks() * 512;
+            }
+        }
+        // Build tools compare the times of directories as well.
+        if is_changed {
+            File::open(&new)?.set_modified(own.modified()?)?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Returns whether two different files have the same content, times and mode. An empty file has
+/// nothing to share.
+fn is_same_file(
+    one: &Path,
+    meta: &fs::Metadata,
+    other: &Path,
+    before: &fs::Metadata,
+) -> io::Result<bool> {
+    let facts = |meta: &fs::Metadata| {
+        let times = (meta.mtime(), meta.mtime_nsec());
+        (meta.len(), meta.mode(), meta.uid(), times)
+    };
+    let is_candidate = meta.is_file() && before.is_file() && meta.len() > 0;
+    // On another file system there are no second names, and the same file has one already.
+    if !is_candidate || meta.dev() != before.dev() || meta.ino() == before.ino() {
+        return Ok(false);
+    }
+    if facts(meta) != facts(before) {
+        return Ok(false);
+    }
+    // Times and sizes can be set by any program, so only the content proves it.
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (mut a, mut b) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    loop {
+        let read = one.read(&mut a)?;
+        if read == 0 {
+            return Ok(other.read(&mut b)? == 0);
+        }
+        if other.read_exact(&mut b[..read]).is_err() || a[..read] != b[..read] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Gives the file `of` a second name in the place of `path`. Returns false if that is not possible,
+/// for example because it has too many names; then `path` stays as it is.
+fn replace_by(of: &Path, path: &Path) -> bool {
+    let Some(name) = path.file_name() else {
+        return false;
+    };
+    let mut part = std::ffi::OsString::from(".countersign-link-");
+    part.push(name);
+    let part = path.with_file_name(part);
+    if fs::hard_link(of, &part).is_err() {
+        return false;
+    }
+    if fs::rename(&part, path).is_ok() {
+        return true;
+    }
+    crate::log::removed(&part, fs::remove_file(&part));
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,5 +334,59 @@ mod tests {
             fs::read_link(to.join("link")).unwrap(),
             Path::new("deep/tool")
         );
+    }
+
+    #[test]
+    fn unchanged_files_share_their_blocks_and_changed_ones_do_not() {
+        let root = tempfile::tempdir().unwrap();
+        let (old, new) = (root.path().join("old"), root.path().join("new"));
+        fs::create_dir_all(old.join("deep")).unwrap();
+        for name in ["same", "other", "touched", "mode"] {
+            fs::write(old.join("deep").join(name), "content").unwrap();
+        }
+        fs::write(old.join("gone"), "x").unwrap();
+        std::os::unix::fs::symlink("deep/same", old.join("link")).unwrap();
+        copy_tree(&old, &new).unwrap();
+        let set = |name: &str, change: &dyn Fn(&Path)| {
+            let file = new.join("deep").join(name);
+            let time = fs::metadata(&file).unwrap().modified().unwrap();
+            change(&file);
+            time
+        };
+        // The same size and time, and other content.
+        let time = set("other", &|file| fs::write(file, "CONTENT").unwrap());
+        let other = File::open(new.join("deep/other")).unwrap();
+        other.set_modified(time).unwrap();
+        set("touched", &|file| {
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+            File::open(file).unwrap().set_modified(time).unwrap();
+        });
+        set("mode", &|file| {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(file, fs::Permissions::from_mode(0o500)).unwrap();
+        });
+        fs::remove_file(new.join("gone")).unwrap();
+        fs::write(new.join("added"), "new").unwrap();
+        let time = |dir: &Path| fs::metadata(dir).unwrap().modified().unwrap();
+        let before = time(&new.join("deep"));
+        let freed = share_unchanged_files(&new, &old).unwrap();
+        assert!(freed > 0);
+        let names = |name: &str| fs::metadata(new.join("deep").join(name)).unwrap().nlink();
+        let shared: Vec<u64> = ["same", "other", "touched", "mode"].map(names).to_vec();
+        assert_eq!(shared, [2, 1, 1, 1]);
+        assert_eq!(
+            fs::read_to_string(new.join("deep/other")).unwrap(),
+            "CONTENT"
+        );
+        assert!(!new.join("gone").exists() && new.join("added").exists());
+        assert_eq!(time(&new.join("deep")), before);
+        // Removing one directory leaves the other whole.
+        fs::remove_dir_all(&old).unwrap();
+        assert_eq!(
+            fs::read_to_string(new.join("deep/same")).unwrap(),
+            "content"
+        );
+        // A second call has nothing to do.
+        assert_eq!(share_unchanged_files(&new, &new).unwrap(), 0);
     }
 }

@@ -51,10 +51,6 @@ pub fn for_builder(
         None => {
             let _ = writeln!(out, "# Build {}: {}\n", ticket.id, line(&ticket.spec.title));
             out.push_str(&texts::builder_task(recipient));
-            // Nobody runs the checks for an agent that works in its own checkout.
-            if recipient == Recipient::Connected && policy.needs_green_base() {
-                out.push_str(texts::BASE_NOT_PROVEN);
-            }
         }
         Some(rework_reason) => {
             let (id, title) = (&ticket.id, line(&ticket.spec.title));

@@ -2,6 +2,7 @@
 //! already know: an assignment is a job of a ticket that the agent has claimed. The coordinator
 //! gets every report.
 
+pub mod base_proof;
 pub mod change;
 pub mod claims;
 pub mod context;
@@ -22,6 +23,7 @@ use store::Noted;
 use super::identity::Identity;
 use super::{App, git_access, project, tasks};
 use crate::failure::{ExitKind, Failure};
+use base_proof::BaseState;
 pub use claims::ClaimRef;
 
 /// Claims that one call gives back because they cannot be served, before it answers without work.
@@ -127,7 +129,16 @@ pub async fn current_assignment(
         let Some(claim) = claimed else {
             return Ok(None);
         };
-        match build_assignment(app, identity, &claim).await {
+        let state = base_proof::wait_for_base(app, identity, &claim).await;
+        let described = match state {
+            // Other work would be a second claim. The next call asks again.
+            Ok(BaseState::Pending) => return Ok(None),
+            // A red base ended the claim.
+            Ok(BaseState::Decided) => continue,
+            Ok(BaseState::Known(note)) => build_assignment(app, identity, &claim, &note).await,
+            Err(failure) => Err(failure),
+        };
+        match described {
             Ok(described) => {
                 claims::record_claim(app, identity, &claim.attempt()).await?;
                 return Ok(Some(described));
@@ -156,10 +167,16 @@ async fn give_back(
     Ok(())
 }
 
-/// Waits until there may be a job, a task or a message for this agent, or until the server stops.
+/// Waits until there may be a job, a task or a message for this agent, until the proof of a base
+/// has ended, or until the server stops.
 pub async fn wait(app: &App, identity: &Identity, most: Duration) {
     let session = identity.agent_session();
-    let change = session::wait(&app.coordinator, &session, most);
+    let change = async {
+        tokio::select! {
+            () = session::wait(&app.coordinator, &session, most) => {}
+            () = app.proofs.ended() => {}
+        }
+    };
     app.unless_stopped(change).await;
 }
 
@@ -177,7 +194,12 @@ pub async fn accept(
 ) -> Result<Assignment, Failure> {
     let claim = claims::require_reported_claim(app, identity, claim_ref).await?;
     // Described first, so that a job that cannot be served is not started.
-    let mut assignment = match build_assignment(app, identity, &claim).await {
+    let described = match base_proof::wait_for_base(app, identity, &claim).await {
+        Ok(BaseState::Known(note)) => build_assignment(app, identity, &claim, &note).await,
+        Ok(BaseState::Pending | BaseState::Decided) => return Err(base_proof::not_proven(&claim)),
+        Err(failure) => Err(failure),
+    };
+    let mut assignment = match described {
         Ok(assignment) => assignment,
         Err(failure) => {
             let (ticket, why) = (&claim.stored.ticket.id, failure.message.clone());
@@ -327,6 +349,7 @@ async fn build_assignment(
     app: &App,
     identity: &Identity,
     claim: &SessionClaim,
+    base_note: &str,
 ) -> Result<Assignment, Failure> {
     let stored = &claim.stored;
     let ticket = &stored.ticket;
@@ -360,7 +383,7 @@ async fn build_assignment(
         commit: commit.map(String::as_str),
         clone_url: clone_url.as_deref(),
     };
-    let brief = flow::brief::with_repository_ways(&brief, &ways);
+    let brief = flow::brief::with_repository_ways(&format!("{base_note}{brief}"), &ways);
     let credential = clone_url
         .as_ref()
         .and_then(|_| identity.claim_credential(&claim.attempt()));

@@ -50,8 +50,7 @@ impl BaseProof {
 /// builder starts.
 pub async fn prove_before_build(context: &JobContext<'_>) -> Result<Option<JobOutput>, JobError> {
     let config = &context.project.config;
-    let is_first = context.ticket.submission.is_none();
-    if !is_first || !config.policy.needs_green_base() || config.checks.is_empty() {
+    if !may_need_proof(context) {
         return Ok(None);
     }
     // A builder that finished before is paid already; only its report was lost.
@@ -76,6 +75,22 @@ pub async fn prove_before_build(context: &JobContext<'_>) -> Result<Option<JobOu
     };
     let artefacts = proof.artefacts;
     Ok(Some(JobOutput { what, artefacts }))
+}
+
+/// Returns whether this build waits for a proof of its base that nobody has made yet.
+pub async fn needs_proof(context: &JobContext<'_>) -> Result<bool, JobError> {
+    if !may_need_proof(context) {
+        return Ok(false);
+    }
+    let project = context.project;
+    let base = project.git.base_tip(&project.config.base_branch).await?;
+    Ok(!proof_path(context, &base).await?.exists())
+}
+
+fn may_need_proof(context: &JobContext<'_>) -> bool {
+    let config = &context.project.config;
+    let is_first = context.ticket.submission.is_none();
+    is_first && config.policy.needs_green_base() && !config.checks.is_empty()
 }
 
 /// Proves a base, unless a proof is remembered. Jobs that need a proof at the same time wait for

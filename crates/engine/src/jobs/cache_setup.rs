@@ -16,7 +16,7 @@ use super::check::{CommandRun, run_check};
 use super::checkout_site::{CheckoutSite, SITE_DIR};
 use super::{JobContext, JobError, agent_run};
 use crate::agent::{AgentRole, AgentUsage};
-use crate::caches::{CacheDir, ProjectSetup, copy_tree};
+use crate::caches::{CacheDir, ProjectSetup, copy_tree, share_unchanged_files};
 use crate::git::{Oid, Worktree};
 use crate::layers::{LayerLease, LayerStore, TreeSummary, summarise_tree};
 
@@ -234,15 +234,10 @@ async fn prepare_caches(
         return Ok(prepared);
     }
     let lease = Arc::new(Box::pin(prepare_layer(context, base)).await?);
-    let all = context.project.config.setup.caches.iter().enumerate();
-    let wanted = all.filter(|(_, cache)| caches.contains(cache));
-    let prepared = wanted.map(|(number, cache)| PreparedCache {
-        cache: cache.clone(),
-        below: cache_root(&lease.dir, number),
-        lease: Arc::clone(&lease),
-    });
-    let exists = |one: &PreparedCache| one.below.join(one.cache.below()).is_dir();
-    Ok(prepared.filter(exists).collect())
+    let mut prepared = numbered_caches(&context.project.config.setup.caches, &lease);
+    prepared
+        .retain(|one| caches.contains(&one.cache) && one.below.join(one.cache.below()).is_dir());
+    Ok(prepared)
 }
 
 /// Returns the directory of a cache in a layer. Each cache has its own, so that each can be shown
@@ -295,21 +290,9 @@ async fn make_layer(
     let part = store.begin(name)?;
     // The result becomes a layer, so it is written to real directories and not to an overlay.
     let site = CheckoutSite::for_layer(context, base, &part).await?;
-    let earlier = store.list().into_iter();
-    let earlier = earlier.filter(|layer| layer.name.starts_with(SETUP_GROUP));
-    if let Some(lease) = earlier
-        .into_iter()
-        .find_map(|layer| store.lease(&layer.name).ok().flatten())
-    {
-        let lease = Arc::new(lease);
-        let numbered = caches.iter().enumerate();
-        let prepared: Vec<PreparedCache> = numbered
-            .map(|(number, cache)| PreparedCache {
-                cache: cache.clone(),
-                below: cache_root(&lease.dir, number),
-                lease: Arc::clone(&lease),
-            })
-            .collect();
+    let earlier = earlier_layer(store);
+    if let Some(lease) = &earlier {
+        let prepared = numbered_caches(&caches, lease);
         let (checkout, home) = (site.dir.clone(), site.home.clone());
         in_background(move || copy_all(&prepared, &checkout, &home)).await?;
     }
@@ -333,10 +316,39 @@ async fn make_layer(
     let (store, part, name) = (store.clone(), part.clone(), name.to_owned());
     in_background(move || {
         crate::git::remove_tree(&part.join(SITE_DIR))?;
+        if let Some(lease) = &earlier {
+            // A new base seldom changes the packages. Sharing costs a comparison and saves a copy
+            // of all caches for each base.
+            for number in 0..caches.len() {
+                let root = cache_root(&part, number);
+                if root.is_dir() {
+                    share_unchanged_files(&root, &cache_root(&lease.dir, number))?;
+                }
+            }
+        }
         store.sync()?;
         Ok(store.publish(&part, &name)?)
     })
     .await
+}
+
+/// Returns the last used result of the setup, for use as the start of another.
+fn earlier_layer(store: &LayerStore) -> Option<Arc<LayerLease>> {
+    let layers = store.list().into_iter();
+    let mut layers = layers.filter(|layer| layer.name.starts_with(SETUP_GROUP));
+    let lease = layers.find_map(|layer| store.lease(&layer.name).ok().flatten());
+    lease.map(Arc::new)
+}
+
+/// Returns all caches of a layer that the setup made.
+fn numbered_caches(caches: &[CacheDir], lease: &Arc<LayerLease>) -> Vec<PreparedCache> {
+    let numbered = caches.iter().enumerate();
+    let prepared = numbered.map(|(number, cache)| PreparedCache {
+        cache: cache.clone(),
+        below: cache_root(&lease.dir, number),
+        lease: Arc::clone(lease),
+    });
+    prepared.collect()
 }
 
 /// Returns a copy of one of the user's own directories as a layer. There is one copy per state of

@@ -1,9 +1,10 @@
-//! Runs a project's setup and checks on its base outside of any ticket, for a person who wants to
-//! know whether they work in the sandbox.
+//! Runs a project's setup and checks on its base outside of a job: for a person who wants to know
+//! whether they work in the sandbox, and for agents that connect by themselves and claim a build.
 
 use flow::event::Lease;
 use flow::ticket::{CheckResult, Spec};
-use flow::{Actor, Event, EventKind, TicketId};
+use flow::{Actor, Event, EventKind, Ticket, TicketId};
+use store::Artefact;
 
 use super::{JobContext, JobError, base_proof};
 use crate::process::StopSignal;
@@ -45,6 +46,44 @@ impl From<JobError> for ProofError {
     }
 }
 
+/// Returns whether the base has to be proven before an agent may build this ticket.
+pub async fn needs_proof(
+    project: &Project,
+    ticket: &Ticket,
+    lease: Lease,
+) -> Result<bool, ProofError> {
+    let context = claim_context(project, (ticket, lease), StopSignal::never());
+    Ok(base_proof::needs_proof(&context).await?)
+}
+
+/// Proves the base for a claimed build. Returns the event of a red base, and the output of its
+/// checks. A green base is remembered.
+pub async fn prove_for_claim(
+    project: &Project,
+    claim: (&Ticket, Lease),
+    stop: StopSignal,
+) -> Result<Option<(EventKind, Vec<Artefact>)>, ProofError> {
+    let context = claim_context(project, claim, stop);
+    let red = base_proof::prove_before_build(&context).await?;
+    Ok(red.map(|red| (red.what, red.artefacts)))
+}
+
+/// Builds the context of a proof under a claim that this process does not work on itself.
+fn claim_context<'a>(
+    project: &'a Project,
+    (ticket, lease): (&'a Ticket, Lease),
+    stop: StopSignal,
+) -> JobContext<'a> {
+    JobContext {
+        project,
+        ticket,
+        agent: None,
+        job: None,
+        lease,
+        stop,
+    }
+}
+
 /// Runs the setup and every check once on the base; red ones a second time. Files of the runs are
 /// below the id, and the caller removes them.
 pub async fn prove_project(
@@ -72,17 +111,11 @@ pub async fn prove_project(
     let ticket = opened
         .map_err(|refused| ProofError::Failed(refused.to_string()))?
         .ticket;
-    let context = JobContext {
-        project,
-        ticket: &ticket,
-        agent: None,
-        job: None,
-        lease: Lease {
-            serial: 1,
-            fence: 1,
-        },
-        stop,
+    let lease = Lease {
+        serial: 1,
+        fence: 1,
     };
+    let context = claim_context(project, (&ticket, lease), stop);
     let git = &project.git;
     let base = git.base_tip(&project.config.base_branch).await;
     let base = base.map_err(JobError::from)?;

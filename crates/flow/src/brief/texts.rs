@@ -30,11 +30,6 @@ You are the builder. Make the change described below, with tests that fail witho
     )
 }
 
-pub const BASE_NOT_PROVEN: &str = "\
-- Nobody has run the checks on the base for you. Run them before you change anything; if they are red
-  there, ask for help instead of building.
-";
-
 pub const FIXER_TASK: &str = "\
 You are the builder, and your last submission was sent back. Resolve what is listed below and change
 nothing else; what worked has to keep working. For a finding: reproduce it, fix its cause, and add a test

