@@ -8,6 +8,7 @@ pub mod assignments;
 pub mod backup;
 mod briefs;
 pub mod browser_sessions;
+pub mod change_reports;
 pub mod clean;
 pub mod commit_review;
 pub mod config;

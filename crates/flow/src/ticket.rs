@@ -4,6 +4,7 @@ mod assignees;
 mod check_output;
 mod counts;
 mod imported;
+mod pull_request;
 mod reason;
 mod refusal;
 mod round;
@@ -24,6 +25,9 @@ use crate::usage::{Budget, Usage};
 pub use assignees::Assignees;
 pub use counts::Counts;
 pub use imported::{ImportedEntry, ImportedFormat};
+pub use pull_request::{
+    COMMENTS_MAX, ChangeConflict, ChangeObservation, ChangePhase, TicketChange,
+};
 pub use reason::Reason;
 pub use refusal::Refusal;
 pub use round::{Round, RoundFinding, RoundScore};
@@ -312,6 +316,9 @@ pub struct Ticket {
     pub escalation: Option<Escalation>,
     pub blocked: Option<BlockedReason>,
     pub landed: Option<LandedCommit>,
+    /// Pull request, if the ticket lands as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<TicketChange>,
     /// Reason for the failure or the cancellation.
     pub ended: Option<String>,
 }
@@ -362,6 +369,7 @@ impl Ticket {
                 }
             },
             Stage::Done | Stage::Failed | Stage::Cancelled => String::new(),
+            Stage::Approved if self.waits_for_forge() => self.describe_forge_wait(),
             Stage::Queued
             | Stage::Building
             | Stage::Checking

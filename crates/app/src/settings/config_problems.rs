@@ -17,12 +17,6 @@ const PROBLEMS_MAX: usize = 50;
 /// Minimum similarity of a word to be suggested.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Message about a way to land that does not exist yet, and what to do instead.
-pub const PULL_REQUESTS_LATER: &str =
-    "land = \"pr\" is not available yet: Countersign cannot open pull requests";
-pub const PULL_REQUESTS_HINT: &str =
-    "use \"branch\": the approved branch stays, and you open the pull request from it";
-
 /// A problem in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
@@ -149,12 +143,6 @@ fn explain(message: &str) -> (String, Option<String>) {
         return (
             format!("unknown key `{word}`"),
             Some(did_you_mean(word, &known, "keys")),
-        );
-    }
-    if *word == "pr" && known.contains(&"queue") {
-        return (
-            PULL_REQUESTS_LATER.to_owned(),
-            Some(PULL_REQUESTS_HINT.to_owned()),
         );
     }
     if first.starts_with("unknown variant") {

@@ -353,7 +353,8 @@ impl LocalCoordinator {
     ) -> Result<bool, Error> {
         // Dependency updates have no fixed worker; `notify_dependents` takes their leases back
         // itself.
-        let is_news = |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. }));
+        let is_news =
+            |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. } | Task::Report));
         let is_leased = |job: &&Job| job.state == JobState::Leased && !is_news(job);
         let (mut now, mut any_lost) = (None, false);
         for job in jobs.iter().filter(is_leased) {
