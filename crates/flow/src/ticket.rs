@@ -4,6 +4,7 @@ mod assignees;
 mod check_output;
 mod counts;
 mod imported;
+mod issue_origin;
 mod pull_request;
 mod reason;
 mod refusal;
@@ -25,6 +26,7 @@ use crate::usage::{Budget, Usage};
 pub use assignees::Assignees;
 pub use counts::Counts;
 pub use imported::{ImportedEntry, ImportedFormat};
+pub use issue_origin::IssueOrigin;
 pub use pull_request::{
     COMMENTS_MAX, ChangeConflict, ChangeObservation, ChangePhase, TicketChange,
 };
@@ -249,6 +251,9 @@ pub struct TicketContext {
     /// Git remote from which workers on other machines fetch, and to which they push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// The issue that the ticket was made of. Its state goes back there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issue: Option<IssueOrigin>,
     /// The entry of another system's file that the ticket was imported from, for exports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedEntry>,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::NotifySection;
 use super::{file, renamed_keys};
@@ -212,6 +213,14 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     let section: Option<ForgeSection> = section.and_then(|section| section.try_into().ok());
     for problem in section.unwrap_or_default().problems() {
         let span = key_span(top, &["forge".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let connections = table.get("connection").cloned();
+    let connections: Vec<ConnectionSection> = connections
+        .and_then(|all| all.try_into().ok())
+        .unwrap_or_default();
+    for problem in connection_problems(&connections) {
+        let span = key_span(top, &["connection".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {

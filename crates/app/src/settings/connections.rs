@@ -46,7 +46,11 @@ impl ConnectionKind {
         }
     }
 
-    /// Returns the word that is part of the address of its webhooks.
+    /// Returns whether its webhooks come to this address: `/hooks/WORD`.
+    pub fn answers_to(self, word: &str) -> bool {
+        ForgeKind::parse(word) == Some(self.kind())
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Self::Github => "github",

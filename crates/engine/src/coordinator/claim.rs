@@ -482,6 +482,28 @@ impl LocalCoordinator {
         Ok(flow::exceeded_daily_budget(&ticket, policy, spent).is_some())
     }
 
+    /// Claims jobs without a ticket that Countersign itself performs next to the store.
+    pub async fn claim_system_tasks(
+        &self,
+        queue: &Queue,
+        most: u32,
+        lease: Duration,
+    ) -> Result<Vec<Leased>, Error> {
+        let agent = Actor::system().agent;
+        let claim = store::ClaimRequest {
+            limit: most,
+            ..store::ClaimRequest::new(process_name(), &agent, [queue], lease)
+        };
+        Ok(self.store.claim(&claim).await?)
+    }
+
+    /// Waits until there may be such a job, or for `most`.
+    pub async fn wait_for_system_tasks(&self, queue: &Queue, most: Duration) {
+        let agent = Actor::system().agent;
+        let claim = store::ClaimRequest::new(process_name(), &agent, [queue], UPDATE_LEASE);
+        self.store.wait(&claim, most).await;
+    }
+
     /// Claims dependency updates of any ticket.
     pub(super) async fn claim_news(&self) -> Result<Vec<Leased>, Error> {
         let agent = Actor::system().agent;
