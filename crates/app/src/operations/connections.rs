@@ -39,12 +39,12 @@ impl LinkedForge {
     }
 
     pub fn tracker(&self) -> &dyn Tracker {
-        self.connected.tracker()
+        &*self.connected.forge
     }
 
     /// Returns the client for pull requests; a tracker has none.
     pub fn forge(&self) -> Option<&dyn Forge> {
-        self.connected.code_host()
+        Some(&*self.connected.forge)
     }
 
     /// Returns the questions by which issues are found that may become tickets.
@@ -86,7 +86,7 @@ pub async fn connect_link(app: &App, link: &ForgeLink) -> Result<LinkedForge, Fa
     let opened = project::open_repository(&app.environment, &link.directory).await;
     let git = opened.map_err(explain)?;
     let meter = Arc::<CallMeter>::default();
-    let connected = connect_forge_paced(app, &git, link, &meter).await;
+    let connected = connect_forge_paced(app, &git, &meter).await;
     let connected = connected.map_err(explain)?;
     let located = &connected.repository.location;
     if !link.is_for(&located.repository) {

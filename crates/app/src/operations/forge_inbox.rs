@@ -204,9 +204,7 @@ impl ForgeInbox {
             let finished = self.app.coordinator.store.finish(ended, None).await;
             finished.log_err("finish a job");
         }
-        if let Err(failure) = done {
-            tracing::warn!(error = %failure.message, "could not work on news of a forge");
-        }
+        done.log_err("work on news of a forge");
     }
 
     /// Follows the event log, and queues a report to the issue of each ticket that changed.

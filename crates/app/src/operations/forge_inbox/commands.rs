@@ -336,7 +336,7 @@ fn describe_ticket(ticket: &Ticket) -> String {
         let _ = write!(text, "\n\nA person has to decide: {reason}");
     }
     let open = ticket.ledger.entries.iter();
-    for entry in open.filter(|entry| entry.is_open()).take(20) {
+    for entry in open.filter(|entry| entry.status.is_open()).take(20) {
         let _ = write!(
             text,
             "\n- {} ({}): {}",

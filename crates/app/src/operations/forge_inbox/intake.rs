@@ -249,7 +249,7 @@ fn break_cycles(requests: &mut [ticket_file::TicketRequest]) {
         let Some(request) = last.find(|request| !request.spec.depends_on.is_disjoint(&ids)) else {
             return;
         };
-        let inner = request.spec.depends_on.intersection(&ids).next_back().cloned();
+        let inner = request.spec.depends_on.intersection(&ids).last().cloned();
         if let Some(inner) = inner {
             request.spec.depends_on.remove(&inner);
         }

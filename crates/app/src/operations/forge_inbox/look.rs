@@ -131,8 +131,9 @@ impl ForgeInbox {
             ..forge::IssueFilter::default()
         };
         let tracker = client.tracker();
-        let page = tracker.issues_since(&filter, &forge::ForgeCursor::default());
-        let page = page.await.map_err(forge_failure)?;
+        let start = forge::ForgeCursor::default();
+        let page = tracker.issues_since(&filter, &start).await;
+        let page = page.map_err(forge_failure)?;
         Ok(page.issues.iter().any(|found| found.key == issue.key))
     }
 

@@ -43,9 +43,6 @@ impl ForgeInbox {
         let stop = self.stop.clone();
         let reviewing = review_pull_request(&self.app, directory, &options, stop, |_| {});
         let reviewed = Box::pin(reviewing).await?;
-        for remark in &reviewed.result.remarks {
-            tracing::info!(change = number, "{}", findings::one_line(remark));
-        }
         match reviewed.posted {
             Some(Err(failure)) => {
                 let moved = forge.find_change(&ChangeKey::Number(number)).await;
@@ -56,6 +53,7 @@ impl ForgeInbox {
             }
             Some(Ok(posted)) => {
                 let body = json!({"connection": client.name(), "change": number, "head": head, "gate": posted.gate,
+                    "remarks": reviewed.result.remarks,
                     "why": format!("change {number} of {} was reviewed: {}", client.name(), posted.gate)});
                 self.note("change_reviewed", body).await;
             }
