@@ -46,7 +46,7 @@ pub struct LinePosition {
 }
 
 /// Sizes beyond which a forge shows no diff.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffLimits {
     pub files: usize,
     pub lines: usize,

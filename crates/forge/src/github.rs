@@ -1,5 +1,7 @@
 //! GitHub: github.com, Enterprise Server and ghe.com.
 
+mod feedback;
+mod issues;
 mod read;
 mod threads;
 
@@ -7,18 +9,18 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::anchors::DiffLimits;
 use crate::body::{BODY_CHARS_MAX, STATUS_CHARS_MAX, cut_body};
 use crate::marker::{has_marker, marked};
 use crate::model::{
-    ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, Forge, ForgeAccount,
-    ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate, ForgePermission,
-    GateState, IssueGoal, LabelEdit, MergeMethod, MergeOrder, MergeReport, ReviewDraft,
-    ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, TrackedIssue,
+    ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, ForgeCapabilities, ForgeChange,
+    ForgeComment, ForgeCursor, ForgeGate, GateState, LabelEdit, MergeMethod, MergeOrder,
+    MergeReport, ReviewDraft, ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft,
 };
-use crate::rest::{RestClient, TRIES, encoded, parse_json};
+use crate::rest::{RestClient, encoded, parse_json, until_answered};
 use crate::review_plan::{CUT_NOTICE, PlacedFinding, review_body, split_findings};
-use crate::{ForgeConnection, ForgeError};
-use read::{change, id, permission, text};
+use crate::{ChangeFeedback, Forge, ForgeConnection, ForgeError};
+use read::{change, id, text};
 
 const PAGE: usize = 100;
 const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
@@ -27,22 +29,11 @@ const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     has_threads: true,
     has_check_runs: false,
     inline_outside_diff: false,
+    has_reactions: true,
+    author_may_approve: false,
+    diff_limits: DiffLimits::GITHUB,
     body_chars_max: BODY_CHARS_MAX,
 };
-
-/// Repeats a verb after a lost answer. The verb looks for its own work first.
-macro_rules! until_answered {
-    ($step:expr) => {{
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match $step.await {
-                Err(error) if error.is_lost() && tries < TRIES => {}
-                result => break result,
-            }
-        }
-    }};
-}
 
 /// One repository on GitHub.
 #[derive(Debug)]
@@ -187,6 +178,15 @@ impl Github {
     }
 
     async fn try_review(&self, draft: &ReviewDraft) -> Result<ReviewReceipt, ForgeError> {
+        if draft.event == ReviewEvent::Withdraw {
+            let withdrawn = self.withdraw_reviews(draft.change, &draft.body).await?;
+            return Ok(ReviewReceipt {
+                id: String::new(),
+                existed: withdrawn == 0,
+                inline: 0,
+                in_body: 0,
+            });
+        }
         let path = self.path(&format!("/pulls/{}/reviews", draft.change));
         let found = self.find_own(&path, "review", &draft.key).await?;
         let known = self.own_findings(draft.change).await?;
@@ -210,7 +210,7 @@ impl Github {
             _ if is_own => "COMMENT",
             ReviewEvent::Approve => "APPROVE",
             ReviewEvent::RequestChanges => "REQUEST_CHANGES",
-            ReviewEvent::Comment => "COMMENT",
+            ReviewEvent::Comment | ReviewEvent::Withdraw => "COMMENT",
         };
         let comments: Vec<Value> = placed
             .iter()
@@ -279,8 +279,8 @@ impl Github {
         })
     }
 
-    async fn try_labels(&self, on: u64, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
-        let path = self.path(&format!("/issues/{on}/labels"));
+    async fn try_labels(&self, on: &str, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
+        let path = self.path(&format!("/issues/{}/labels", encoded(on)));
         let has = |all: &[String], name: &str| all.iter().any(|one| one.eq_ignore_ascii_case(name));
         let current = read::names(&self.rest.list(&path, PAGE).await?);
         let missing: Vec<&String> = edit
@@ -340,24 +340,6 @@ fn is_own(entry: &Value, own: &str) -> bool {
 
 #[async_trait]
 impl Forge for Github {
-    async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
-        let login = self.own_login().await?.to_owned();
-        let repository = self.rest.get(&self.root).await?;
-        let permissions = &repository["permissions"];
-        let may = |name: &str| permissions[name] == true;
-        let permission = match () {
-            () if may("admin") => ForgePermission::Admin,
-            () if may("push") => ForgePermission::Write,
-            () if may("pull") => ForgePermission::Read,
-            () => ForgePermission::None,
-        };
-        Ok(ForgeAccount {
-            login,
-            permission,
-            capabilities: CAPABILITIES,
-        })
-    }
-
     async fn find_change(&self, key: &ChangeKey) -> Result<Option<ForgeChange>, ForgeError> {
         match key {
             ChangeKey::Branch(branch) => self.open_change_of(branch).await,
@@ -369,6 +351,10 @@ impl Forge for Github {
                 Ok(found.as_ref().map(change))
             }
         }
+    }
+
+    async fn change_feedback(&self, number: u64) -> Result<ChangeFeedback, ForgeError> {
+        self.read_feedback(number).await
     }
 
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
@@ -383,10 +369,6 @@ impl Forge for Github {
         until_answered!(self.try_review(draft))
     }
 
-    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
-        until_answered!(self.try_comment(draft))
-    }
-
     async fn ensure_thread(&self, draft: &ThreadDraft) -> Result<ReviewThread, ForgeError> {
         until_answered!(self.try_thread(draft))
     }
@@ -396,15 +378,7 @@ impl Forge for Github {
     }
 
     async fn labels(&self, on: u64, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
-        until_answered!(self.try_labels(on, edit))
-    }
-
-    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
-        let path = self.path(&format!("/collaborators/{}/permission", encoded(login)));
-        let found = self.rest.get_maybe(&path).await?;
-        Ok(found.map_or(ForgePermission::None, |found| {
-            permission(&text(&found, "permission"))
-        }))
+        until_answered!(self.try_labels(&on.to_string(), edit))
     }
 
     async fn changes_since(&self, cursor: &ForgeCursor) -> Result<ChangePage, ForgeError> {
@@ -432,60 +406,6 @@ impl Forge for Github {
             etag: response.header("etag").map(str::to_owned),
         };
         Ok(ChangePage { changes, cursor })
-    }
-
-    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError> {
-        let path = self.path(&format!("/issues/{}", encoded(key)));
-        let Some(found) = self.rest.get_maybe(&path).await? else {
-            return Ok(None);
-        };
-        if !found["pull_request"].is_null() {
-            return Ok(None);
-        }
-        let blocking = self
-            .rest
-            .get_maybe(&format!("{path}/dependencies/blocked_by"))
-            .await?;
-        let blocking = blocking
-            .as_ref()
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        Ok(Some(TrackedIssue {
-            key: key.to_owned(),
-            title: text(&found, "title"),
-            body: text(&found, "body"),
-            author: text(&found["user"], "login"),
-            closed: found["state"] == "closed",
-            labels: read::names(found["labels"].as_array().map_or(&[], Vec::as_slice)),
-            blocked_by: blocking
-                .filter_map(|issue| issue["number"].as_u64())
-                .map(|number| number.to_string())
-                .collect(),
-        }))
-    }
-
-    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
-        let (state, reason) = match goal {
-            IssueGoal::Open => ("open", Value::Null),
-            IssueGoal::Done => ("closed", json!("completed")),
-            IssueGoal::NotPlanned => ("closed", json!("not_planned")),
-            IssueGoal::Status(_) => {
-                return Err(ForgeError::Unsupported {
-                    forge: "GitHub",
-                    what: "status of an issue besides open and closed",
-                });
-            }
-        };
-        let path = self.path(&format!("/issues/{}", encoded(key)));
-        let request = json!({"state": state, "state_reason": reason});
-        until_answered!(async {
-            let found = self.rest.get(&path).await?;
-            if found["state"] == state {
-                return Ok(());
-            }
-            self.rest.write("PATCH", &path, &request).await.map(drop)
-        })
     }
 
     async fn merge(&self, order: &MergeOrder) -> Result<MergeReport, ForgeError> {

@@ -1,8 +1,9 @@
 //! Talks to forges and trackers, and knows no tickets.
 //!
-//! One trait, [`Forge`], has fourteen idempotent verbs. A caller says what should exist (a change, a
-//! comment on a topic, a thread for a finding), and an adapter looks first and writes only what is
-//! missing. So every verb can be repeated after a crash or a lost answer.
+//! [`Tracker`] has the idempotent verbs for issues and comments, and [`Forge`] those for pull requests
+//! on top. A caller says what should exist (a change, a comment on a topic, a thread for a finding),
+//! and an adapter looks first and writes only what is missing. So every verb can be repeated after a
+//! crash or a lost answer.
 //!
 //! The parts that decide something are pure: which lines can carry a comment ([`anchors`]), where a
 //! long text is cut ([`body`]), how untrusted text is made harmless ([`neutral`]), whether a webhook
@@ -14,6 +15,7 @@ pub mod anchors;
 pub mod body;
 pub mod command;
 mod error;
+mod feedback;
 mod github;
 mod http;
 mod marker;
@@ -23,17 +25,24 @@ pub mod rate;
 mod rest;
 mod review_plan;
 mod token;
+mod verbs;
 pub mod webhook;
 
 pub use error::ForgeError;
+pub use feedback::{
+    ChangeFeedback, CommentKind, CommentPage, CommentPlace, CommentQuery, CommentRef, IssueFilter,
+    IssueGoal, IssueLink, IssuePage, LOG_CHARS_MAX, OtherCheck, OtherCheckState, PersonComment,
+    PersonReview, Reaction, ReviewVerdict,
+};
 pub use github::Github;
 pub use http::{ForgeTransport, HyperTransport, WireFailure, WireRequest, WireResponse};
 pub use model::{
-    ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, CommentTopic, Forge,
-    ForgeAccount, ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate,
-    ForgePermission, GateState, InlineFinding, IssueGoal, LabelEdit, MergeMethod, MergeOrder,
-    MergeReport, ReviewDraft, ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft,
-    ThreadPlace, ThreadState, TrackedIssue,
+    ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, CommentTopic, ForgeAccount,
+    ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate, ForgePermission,
+    GateState, InlineFinding, LabelEdit, MergeMethod, MergeOrder, MergeReport, ReviewDraft,
+    ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, ThreadPlace, ThreadState,
+    TrackedIssue,
 };
 pub use rest::{ForgeClock, ForgeConnection};
 pub use token::ForgeToken;
+pub use verbs::{Forge, Tracker};

@@ -35,6 +35,14 @@ pub(crate) fn has_marker(body: &str, subject: &str, key: &str) -> bool {
     body.lines().take(4).any(|line| line.trim() == wanted)
 }
 
+/// Returns the key in the marker of a subject, if a body has one in its first lines.
+pub(crate) fn marker_key(body: &str, subject: &str) -> Option<String> {
+    let start = format!("<!-- {PREFIX} {subject}=");
+    let mut lines = body.lines().take(4).map(str::trim);
+    let key = lines.find_map(|line| line.strip_prefix(&start)?.strip_suffix("; -->"))?;
+    Some(key.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +51,8 @@ mod tests {
     fn a_marker_is_found_by_its_whole_key_only() {
         let body = marked("finding", "F1", "text");
         assert!(has_marker(&body, "finding", "F1"));
+        assert_eq!(marker_key(&body, "finding").as_deref(), Some("F1"));
+        assert_eq!(marker_key(&body, "topic"), None);
         assert!(!has_marker(&body, "finding", "F"));
         assert!(!has_marker(&body, "finding", "F11"));
         assert!(!has_marker(&body, "topic", "F1"));

@@ -1,9 +1,6 @@
-//! The verbs of a forge, and the plain values that they take and return.
+//! The plain values that the verbs of a forge take and return.
 
-use async_trait::async_trait;
-
-use crate::ForgeError;
-use crate::anchors::{CommentableLines, LineAnchor};
+use crate::anchors::{CommentableLines, DiffLimits, LineAnchor};
 
 /// Abilities of a forge for this account, as data: callers branch on these and never on the kind of
 /// a forge. Some depend on the token: only an app may write check runs on GitHub.
@@ -21,6 +18,11 @@ pub struct ForgeCapabilities {
     pub has_check_runs: bool,
     /// A comment can be on a line that the diff does not show.
     pub inline_outside_diff: bool,
+    pub has_reactions: bool,
+    /// The author of a change may approve it.
+    pub author_may_approve: bool,
+    /// Limits of the diff that it shows.
+    pub diff_limits: DiffLimits,
     pub body_chars_max: usize,
 }
 
@@ -62,6 +64,9 @@ pub struct ForgeChange {
     pub title: String,
     pub body: String,
     pub author: String,
+    pub assignees: Vec<String>,
+    /// Accounts whose review is wanted.
+    pub reviewers: Vec<String>,
     pub state: ChangeState,
     pub draft: bool,
     pub head_branch: String,
@@ -107,6 +112,9 @@ pub enum ReviewEvent {
     Approve,
     RequestChanges,
     Comment,
+    /// Withdraws our earlier verdicts on the change, because their commit is not the head any more.
+    /// The body is the reason; findings are not posted.
+    Withdraw,
 }
 
 /// A finding with its wanted place. The key identifies its thread over all rounds.
@@ -197,7 +205,7 @@ pub struct ThreadAnswer {
     pub reply: Option<(String, String)>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelEdit {
     pub add: Vec<String>,
     pub remove: Vec<String>,
@@ -217,26 +225,25 @@ pub struct ChangePage {
 }
 
 /// An issue of a forge or tracker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackedIssue {
     pub key: String,
     pub title: String,
     pub body: String,
     pub author: String,
+    pub assignees: Vec<String>,
     pub closed: bool,
+    /// Name of its status; `open` or `closed` where there is nothing else.
+    pub status: String,
     pub labels: Vec<String>,
     /// Keys of issues that it waits for.
     pub blocked_by: Vec<String>,
-}
-
-/// State that an issue should have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IssueGoal {
-    Open,
-    Done,
-    NotPlanned,
-    /// A status of a tracker, by its name.
-    Status(String),
+    /// Keys of issues that are parts of it.
+    pub sub_issues: Vec<String>,
+    /// Keys of issues that are linked in another way.
+    pub links: Vec<String>,
+    pub url: String,
+    pub updated_at: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,24 +268,4 @@ pub enum MergeReport {
     HeadMoved,
     /// The forge refuses, with its reason.
     NotMergeable(String),
-}
-
-/// A forge or tracker. Every verb can be repeated: the second call changes nothing.
-#[async_trait]
-pub trait Forge: Send + Sync + std::fmt::Debug {
-    /// Returns the account, its permission on the repository, and the abilities of the forge.
-    async fn whoami(&self) -> Result<ForgeAccount, ForgeError>;
-    async fn find_change(&self, key: &ChangeKey) -> Result<Option<ForgeChange>, ForgeError>;
-    async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError>;
-    async fn ensure_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError>;
-    async fn ensure_review(&self, draft: &ReviewDraft) -> Result<ReviewReceipt, ForgeError>;
-    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError>;
-    async fn ensure_thread(&self, draft: &ThreadDraft) -> Result<ReviewThread, ForgeError>;
-    async fn settle_thread(&self, answer: &ThreadAnswer) -> Result<(), ForgeError>;
-    async fn labels(&self, on: u64, edit: &LabelEdit) -> Result<Vec<String>, ForgeError>;
-    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError>;
-    async fn changes_since(&self, cursor: &ForgeCursor) -> Result<ChangePage, ForgeError>;
-    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError>;
-    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError>;
-    async fn merge(&self, order: &MergeOrder) -> Result<MergeReport, ForgeError>;
 }

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Wait if an answer names no time.
 const UNNAMED: Duration = Duration::from_secs(60);
 /// Longest wait that we believe: limits are by the hour, and clocks differ.
@@ -43,7 +45,7 @@ pub fn limit_wait<'a>(
 
 /// Spaces writes to one host: one at a time, at least a second apart, at most 80 a minute and 500
 /// an hour, which are GitHub's limits on content.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteSchedule {
     /// Times of the writes of the last hour, in milliseconds.
     recent: VecDeque<i64>,

@@ -130,6 +130,30 @@ impl RestClient {
         })
     }
 
+    /// Reads the end of a text that may be long. It is tried once.
+    pub async fn get_end(&self, path: &str, chars_max: usize) -> Result<String, ForgeError> {
+        // Not every server obeys the range, so the end is taken here as well.
+        let range = ("range", format!("bytes=-{}", chars_max * 4));
+        let response = self.follow(path, &[range]).await?;
+        let text = String::from_utf8_lossy(&response.body);
+        let skip = text.chars().count().saturating_sub(chars_max);
+        Ok(text.chars().skip(skip).collect())
+    }
+
+    /// Sends a query that changes nothing, although its method is POST; repeats after a lost answer.
+    pub async fn query(&self, path: &str, body: &Value) -> Result<Value, ForgeError> {
+        let url = self.url(path);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.send("POST", &url, &[], Some(body)).await {
+                Err(error) if error.is_lost() && tries < TRIES => {}
+                Err(error) => return Err(error),
+                Ok(response) => return parse_json(path, &self.accept(path, response)?),
+            }
+        }
+    }
+
     /// Reads all pages of a list; `page` is the number of entries on one.
     pub async fn list(&self, path: &str, page: usize) -> Result<Vec<Value>, ForgeError> {
         let sign = if path.contains('?') { '&' } else { '?' };
@@ -201,7 +225,7 @@ impl RestClient {
         }
         if origin(url) != self.host {
             // The token is for our host only, and so is everything else that we know.
-            headers.retain(|(name, _)| matches!(*name, "accept" | "user-agent"));
+            headers.retain(|(name, _)| matches!(*name, "accept" | "user-agent" | "range"));
         }
         let request = WireRequest {
             method,
@@ -318,3 +342,18 @@ pub(crate) fn encoded(text: &str) -> String {
     }
     out
 }
+
+/// Repeats a verb after a lost answer. The verb looks for its own work first.
+macro_rules! until_answered {
+    ($step:expr) => {{
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match $step.await {
+                Err(error) if error.is_lost() && tries < $crate::rest::TRIES => {}
+                result => break result,
+            }
+        }
+    }};
+}
+pub(crate) use until_answered;

@@ -3,20 +3,23 @@
 
 use serde_json::{Value, json};
 
-use super::read::{id, text};
+use super::read::{entries, id, text};
 use super::{Github, PAGE, is_own};
 use crate::ForgeError;
 use crate::anchors::{DiffSide, LineAnchor, Placement};
 use crate::body::{BODY_CHARS_MAX, cut_body};
 use crate::marker::marked;
 use crate::model::{
-    CommentDraft, CommentTopic, Forge, InlineFinding, ReviewThread, ThreadAnswer, ThreadDraft,
+    CommentDraft, CommentTopic, InlineFinding, ReviewThread, ThreadAnswer, ThreadDraft,
     ThreadPlace, ThreadState,
 };
 use crate::rest::unreadable;
 use crate::review_plan::CUT_NOTICE;
 
 const THREADS: &str = "query($owner:String!,$name:String!,$number:Int!,$after:String){repository(owner:$owner,name:$name){pullRequest(number:$number){id isDraft reviewThreads(first:100,after:$after){pageInfo{hasNextPage endCursor} nodes{id isResolved comments(first:1){nodes{databaseId}}}}}}}";
+
+/// Maximum number of pages of threads, of a hundred each.
+const THREAD_PAGES_MAX: usize = 30;
 
 /// Body of the first comment of a finding's thread.
 pub fn finding_body(finding: &InlineFinding) -> String {
@@ -108,7 +111,7 @@ impl Github {
             topic: CommentTopic(format!("finding:{}", finding.key)),
             body: finding.body.clone(),
         };
-        let written = self.ensure_comment(&comment).await?;
+        let written = self.try_comment(&comment).await?;
         Ok(ReviewThread {
             id: written.id,
             place: ThreadPlace::Comment,
@@ -136,7 +139,7 @@ impl Github {
                     .await?;
             }
         }
-        let (thread, is_resolved) = self.thread_of(answer.change, &first["id"]).await?;
+        let (thread, is_resolved) = self.thread_of(answer.change, &id(&first)).await?;
         let verb = match answer.state {
             ThreadState::Resolved if !is_resolved => "resolveReviewThread",
             ThreadState::Open if is_resolved => "unresolveReviewThread",
@@ -147,32 +150,48 @@ impl Github {
         self.graphql(&query, &json!({"id": thread})).await.map(drop)
     }
 
-    async fn thread_of(&self, change: u64, comment: &Value) -> Result<(String, bool), ForgeError> {
+    /// Reads the threads of a change: the id of each, of its first comment, and whether it is resolved.
+    async fn threads(&self, change: u64) -> Result<Vec<(String, String, bool)>, ForgeError> {
+        let mut all = Vec::new();
         let mut after = Value::Null;
-        loop {
+        for _ in 0..THREAD_PAGES_MAX {
             let variables =
                 json!({"owner": self.owner, "name": self.name, "number": change, "after": after});
-            let data = self.graphql(THREADS, &variables).await?;
+            let data = self.graphql_read(THREADS, &variables).await?;
             let threads = &data["repository"]["pullRequest"]["reviewThreads"];
-            let mut nodes = threads["nodes"].as_array().into_iter().flatten();
-            let found =
-                nodes.find(|thread| thread["comments"]["nodes"][0]["databaseId"] == *comment);
-            if let Some(found) = found {
-                return Ok((text(found, "id"), found["isResolved"] == true));
-            }
+            all.extend(entries(&threads["nodes"]).iter().map(|thread| {
+                let first = &thread["comments"]["nodes"][0]["databaseId"];
+                let first = first.as_u64().unwrap_or_default().to_string();
+                (text(thread, "id"), first, thread["isResolved"] == true)
+            }));
             if threads["pageInfo"]["hasNextPage"] != true {
-                return Err(ForgeError::NotFound {
-                    what: format!("thread of comment {comment}"),
-                });
+                break;
             }
             after = threads["pageInfo"]["endCursor"].clone();
         }
+        Ok(all)
+    }
+
+    /// Returns the ids of the first comments of resolved threads.
+    pub(super) async fn resolved_threads(&self, change: u64) -> Result<Vec<String>, ForgeError> {
+        let threads = self.threads(change).await?.into_iter();
+        let resolved = threads.filter(|(_, _, is_resolved)| *is_resolved);
+        Ok(resolved.map(|(_, first, _)| first).collect())
+    }
+
+    async fn thread_of(&self, change: u64, comment: &str) -> Result<(String, bool), ForgeError> {
+        let threads = self.threads(change).await?.into_iter();
+        let mut threads = threads.filter(|(_, first, _)| first == comment);
+        let found = threads.next().map(|(id, _, is_resolved)| (id, is_resolved));
+        found.ok_or_else(|| ForgeError::NotFound {
+            what: format!("thread of comment {comment}"),
+        })
     }
 
     pub(super) async fn set_draft(&self, change: u64, draft: bool) -> Result<(), ForgeError> {
         let variables =
             json!({"owner": self.owner, "name": self.name, "number": change, "after": null});
-        let data = self.graphql(THREADS, &variables).await?;
+        let data = self.graphql_read(THREADS, &variables).await?;
         let found = &data["repository"]["pullRequest"];
         if found["isDraft"] == draft {
             return Ok(());
@@ -190,30 +209,39 @@ impl Github {
             .map(drop)
     }
 
-    /// Calls GraphQL, which answers 200 with a list of errors when it refuses.
     async fn graphql(&self, query: &str, variables: &Value) -> Result<Value, ForgeError> {
-        // Enterprise Server has it next to the REST API and not below it.
-        let api = self.rest.api();
-        let root = api.strip_suffix("/v3").unwrap_or(api);
         let request = json!({"query": query, "variables": variables});
-        let mut answer = self
+        let answer = self
             .rest
-            .write("POST", &format!("{root}/graphql"), &request)
+            .write("POST", &self.graphql_path(), &request)
             .await?;
-        if let Some(error) = answer["errors"]
-            .as_array()
-            .and_then(|errors| errors.first())
-        {
-            let detail = findings::shorten(&text(error, "message"), 300);
-            return Err(ForgeError::Refused {
-                what: "graphql".to_owned(),
-                status: 422,
-                detail,
-            });
-        }
-        match answer["data"].take() {
-            Value::Null => Err(unreadable("graphql", "no data")),
-            data => Ok(data),
-        }
+        graphql_data(answer)
+    }
+
+    async fn graphql_read(&self, query: &str, variables: &Value) -> Result<Value, ForgeError> {
+        let request = json!({"query": query, "variables": variables});
+        graphql_data(self.rest.query(&self.graphql_path(), &request).await?)
+    }
+
+    /// Enterprise Server has GraphQL next to the REST API and not below it.
+    fn graphql_path(&self) -> String {
+        let api = self.rest.api();
+        format!("{}/graphql", api.strip_suffix("/v3").unwrap_or(api))
+    }
+}
+
+/// Reads an answer of GraphQL, which is 200 with a list of errors when it refuses.
+fn graphql_data(mut answer: Value) -> Result<Value, ForgeError> {
+    if let Some(error) = entries(&answer["errors"]).first() {
+        let detail = findings::shorten(&text(error, "message"), 300);
+        return Err(ForgeError::Refused {
+            what: "graphql".to_owned(),
+            status: 422,
+            detail,
+        });
+    }
+    match answer["data"].take() {
+        Value::Null => Err(unreadable("graphql", "no data")),
+        data => Ok(data),
     }
 }

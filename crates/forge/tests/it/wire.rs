@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::IntoResponse;
-use forge::{Forge, ForgeError, HyperTransport, IssueGoal, WireRequest};
+use forge::{ForgeError, HyperTransport, IssueGoal, Tracker, WireRequest};
 use hyper::server::conn::http1;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};

@@ -1,0 +1,197 @@
+//! Issues, comments and reactions on GitHub.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::read::{self, entries, text};
+use super::{CAPABILITIES, Github};
+use crate::feedback::{
+    CommentKind, CommentPage, CommentQuery, CommentRef, IssueFilter, IssueGoal, IssuePage, Reaction,
+};
+use crate::model::{
+    CommentDraft, CommentTopic, ForgeAccount, ForgeComment, ForgeCursor, ForgePermission,
+    TrackedIssue,
+};
+use crate::rest::{encoded, parse_json, until_answered};
+use crate::{ForgeError, Tracker};
+
+impl Github {
+    /// Reads one page of a list that changed, unless it is still the page of the entity tag.
+    async fn page_since(
+        &self,
+        path: &str,
+        etag: Option<&str>,
+    ) -> Result<(Vec<Value>, Option<String>), ForgeError> {
+        let more = etag.map(|etag| ("if-none-match", etag.to_owned()));
+        let response = self.rest.get_with(path, more.as_slice()).await?;
+        if response.status == 304 {
+            return Ok((Vec::new(), etag.map(str::to_owned)));
+        }
+        let next = response.header("etag").map(str::to_owned);
+        Ok((entries(&parse_json(path, &response)?).to_vec(), next))
+    }
+
+    async fn try_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        let (state, reason) = match goal {
+            IssueGoal::Open => ("open", Value::Null),
+            IssueGoal::Done => ("closed", json!("completed")),
+            IssueGoal::NotPlanned => ("closed", json!("not_planned")),
+            IssueGoal::Labels(edit) => return self.try_labels(key, edit).await.map(drop),
+            IssueGoal::Linked(link) => {
+                let draft = CommentDraft {
+                    on: key.to_owned(),
+                    topic: CommentTopic(format!("link:{}", link.id)),
+                    body: format!("[{}]({})", link.title, link.url),
+                };
+                return self.try_comment(&draft).await.map(drop);
+            }
+            IssueGoal::Status(_) => {
+                return Err(ForgeError::Unsupported {
+                    forge: "GitHub",
+                    what: "status of an issue besides open and closed",
+                });
+            }
+        };
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        let found = self.rest.get(&path).await?;
+        if found["state"] == state {
+            return Ok(());
+        }
+        let request = json!({"state": state, "state_reason": reason});
+        self.rest.write("PATCH", &path, &request).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Tracker for Github {
+    async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
+        let login = self.own_login().await?.to_owned();
+        let repository = self.rest.get(&self.root).await?;
+        let permissions = &repository["permissions"];
+        let may = |name: &str| permissions[name] == true;
+        let permission = match () {
+            () if may("admin") => ForgePermission::Admin,
+            () if may("push") => ForgePermission::Write,
+            () if may("pull") => ForgePermission::Read,
+            () => ForgePermission::None,
+        };
+        Ok(ForgeAccount {
+            login,
+            permission,
+            capabilities: CAPABILITIES,
+        })
+    }
+
+    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
+        let path = self.path(&format!("/collaborators/{}/permission", encoded(login)));
+        let found = self.rest.get_maybe(&path).await?;
+        Ok(found.map_or(ForgePermission::None, |found| {
+            read::permission(&text(&found, "permission"))
+        }))
+    }
+
+    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError> {
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        let Some(found) = self.rest.get_maybe(&path).await? else {
+            return Ok(None);
+        };
+        if !found["pull_request"].is_null() {
+            return Ok(None);
+        }
+        let mut issue = read::issue(&found);
+        let numbers = |value: Option<Value>| {
+            let all = value.unwrap_or_default();
+            entries(&all).iter().map(read::number).collect()
+        };
+        // Enterprise Server has these later than github.com.
+        let blocked_by = format!("{path}/dependencies/blocked_by?per_page=100");
+        issue.blocked_by = numbers(self.rest.get_maybe(&blocked_by).await?);
+        let parts = format!("{path}/sub_issues?per_page=100");
+        issue.sub_issues = numbers(self.rest.get_maybe(&parts).await?);
+        Ok(Some(issue))
+    }
+
+    async fn issues_since(
+        &self,
+        filter: &IssueFilter,
+        cursor: &ForgeCursor,
+    ) -> Result<IssuePage, ForgeError> {
+        if filter.query.is_some() {
+            return Err(ForgeError::Unsupported {
+                forge: "GitHub",
+                what: "query for issues: use a label or an assignee",
+            });
+        }
+        let mut path = self.path("/issues?state=open&sort=updated&direction=asc&per_page=100");
+        if !filter.labels.is_empty() {
+            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+        }
+        if let Some(assignee) = &filter.assignee {
+            path.push_str(&format!("&assignee={}", encoded(assignee)));
+        }
+        if !cursor.updated_at.is_empty() {
+            path.push_str(&format!("&since={}", encoded(&cursor.updated_at)));
+        }
+        let (found, etag) = self.page_since(&path, cursor.etag.as_deref()).await?;
+        // GitHub lists pull requests as issues too; they move the cursor all the same.
+        let newest = found.iter().map(|issue| text(issue, "updated_at")).max();
+        let issues = found.iter().filter(|issue| issue["pull_request"].is_null());
+        Ok(IssuePage {
+            issues: issues.map(read::issue).collect(),
+            cursor: read::advanced(cursor, newest, etag),
+        })
+    }
+
+    async fn comments_since(&self, query: &CommentQuery) -> Result<CommentPage, ForgeError> {
+        let own = self.own_login().await?.to_owned();
+        let on = match &query.on {
+            Some(on) => format!("/{}", encoded(on)),
+            None => String::new(),
+        };
+        let mut filter = "?sort=updated&direction=asc&per_page=100".to_owned();
+        let since = &query.cursor.updated_at;
+        if !since.is_empty() {
+            filter.push_str(&format!("&since={}", encoded(since)));
+        }
+        let etag = query.cursor.etag.as_deref();
+        let path = self.path(&format!("/issues{on}/comments{filter}"));
+        let (plain, etag) = self.page_since(&path, etag).await?;
+        let mut comments: Vec<_> = plain
+            .iter()
+            .map(|entry| read::comment(entry, CommentKind::Plain, &own))
+            .collect();
+        // The list of an issue ignores the order, so a filter that is ignored must do no harm.
+        comments.retain(|comment| comment.updated_at >= *since);
+        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        let newest = comments.last().map(|comment| comment.updated_at.clone());
+        Ok(CommentPage {
+            comments,
+            cursor: read::advanced(&query.cursor, newest, etag),
+        })
+    }
+
+    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        until_answered!(self.try_comment(draft))
+    }
+
+    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        until_answered!(self.try_issue_state(key, goal))
+    }
+
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        let content = match reaction {
+            Reaction::Seen => "eyes",
+            Reaction::Done => "+1",
+            Reaction::Refused => "confused",
+        };
+        let list = match comment.kind {
+            CommentKind::Plain => "issues",
+            CommentKind::Inline => "pulls",
+        };
+        let id = encoded(&comment.id);
+        let path = self.path(&format!("/{list}/comments/{id}/reactions"));
+        // GitHub keeps one reaction of a kind for an account, and answers 200 for the second.
+        let request = json!({"content": content});
+        until_answered!(self.rest.write("POST", &path, &request)).map(drop)
+    }
+}
