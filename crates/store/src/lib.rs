@@ -40,7 +40,7 @@ pub use record::{
 
 pub use settings::Settings;
 pub use sqlite::{DatabaseCopy, backup, restore};
-pub use token::{Token, TokenKind, TokenQuery};
+pub use token::{Token, TokenChange, TokenKind, TokenQuery};
 pub use verbs::{Events, Jobs, Records, Store, Tickets};
 
 use std::path::Path;

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::job::{HeldJobsFilter, Job, JobQuery};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
-use crate::token::{Token, TokenKind, TokenQuery};
+use crate::token::{Token, TokenChange, TokenKind, TokenQuery};
 use crate::verbs::Store;
 
 /// Rows per page when a list is read to its end.
@@ -15,6 +15,11 @@ const PAGE: u32 = 1000;
 const HELD_MAX: u32 = 1000;
 
 impl dyn Store + '_ {
+    /// Revokes a token; true if it was not revoked before.
+    pub async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
+        self.change_token(token, TokenChange::Revoke(at)).await
+    }
+
     /// Lists the tickets that depend on this one.
     pub async fn dependents(&self, id: &TicketId) -> Result<Vec<TicketId>> {
         let query = TicketQuery {

@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::forge::ForgeSection;
 use super::notify::NotifySection;
+use super::oidc::ServerSection;
 use super::{file, renamed_keys};
 
 /// Maximum number of problems that are listed; the rest shows after the first are fixed.
@@ -224,6 +225,12 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     let section: Option<ForgeSection> = section.and_then(|section| section.try_into().ok());
     for problem in section.unwrap_or_default().problems() {
         let span = key_span(top, &["forge".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let section = table.get("server").cloned();
+    let section: Option<ServerSection> = section.and_then(|section| section.try_into().ok());
+    for problem in section.unwrap_or_default().problems() {
+        let span = key_span(top, &["server".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
+use super::oidc::ServerSection;
 use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
 
@@ -54,6 +55,8 @@ struct ConfigFile {
     sandbox: SandboxSection,
     /// The server that has the pull requests; only in your own file, not in a project's.
     forge: ForgeSection,
+    /// The dashboard of `serve`; only in your own file, not in a project's.
+    server: ServerSection,
     /// The commits that land a change.
     landing: LandingConfig,
     /// Prices of models in dollars per million tokens, by the beginning of the model's name.
@@ -266,6 +269,8 @@ pub struct ProjectSettings {
     pub sandbox: SandboxSection,
     /// Server of the pull requests. Only the user's own file may set it.
     pub forge: ForgeSection,
+    /// Login to the dashboard. Only the user's own file may set it.
+    pub server: ServerSection,
     pub landing: LandingConfig,
     pub prices: PriceTable,
     /// The preset by today's name, if one is named.
@@ -338,6 +343,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let mut problems = problems
         .chain(landing.problems())
         .chain(written.forge.problems())
+        .chain(written.server.problems())
         .chain(written.prices.problems());
     if let Some(problem) = problems.next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
@@ -374,6 +380,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         spool: written.spool,
         sandbox: written.sandbox,
         forge: written.forge,
+        server: written.server,
         landing,
         prices: written.prices,
         preset: written.preset.is_some().then(|| preset.to_owned()),
@@ -412,6 +419,7 @@ impl ProjectSettings {
             ("[[notify]]", !self.notify.is_empty()),
             ("[forge]", self.forge != ForgeSection::default()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
+            ("[server]", self.server != ServerSection::default()),
             ("[spool]", self.spool != SpoolSection::default()),
         ];
         let present = sections.into_iter().filter(|(_, present)| *present);

@@ -125,6 +125,7 @@ impl LayeredConfig {
             "spool": project.spool,
             "sandbox": project.sandbox,
             "forge": project.forge,
+            "server": project.server,
             "landing": project.landing,
             "prices": project.prices,
             "retention": project.retention,

@@ -23,7 +23,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events and notes that are no activity of the same name.
-const EVENTS: [&str; 24] = [
+const EVENTS: [&str; 26] = [
     "checkpoint",
     "combination_red",
     "job_claimed",
@@ -32,6 +32,8 @@ const EVENTS: [&str; 24] = [
     "job_dropped",
     "job_enqueued",
     "job_retried",
+    "link_created",
+    "link_revoked",
     "message_to_person",
     "network_refused",
     "notification_given_up",
