@@ -37,6 +37,13 @@ pub struct Token {
     pub uses: u64,
 }
 
+impl Token {
+    /// Returns how often a link was opened; `None` for a token that is no link.
+    pub fn link_uses(&self) -> Option<u64> {
+        (self.kind == TokenKind::SharedLink).then_some(self.uses)
+    }
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"

@@ -18,6 +18,7 @@ use tracing::field;
 use super::Context;
 use app::failure::{ExitKind, Failure};
 use app::operations::history::{LogFollower, LogLine};
+use app::operations::oidc::OidcLogin;
 use app::operations::service::{self, PublishedServer};
 use app::operations::{App, browser_sessions, config, identity, overview, server_lock};
 use app::remote::RemoteServer;
@@ -64,6 +65,18 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns the options of a server for this machine only, on any free port.
+    pub fn local() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            host: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            behind_tls: false,
+            spool: None,
+        }
+    }
+
     fn tls(&self, context: &Context) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
@@ -88,6 +101,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     // A broken certificate or configuration ends the start before anything is opened.
     let tls = args.tls(context)?;
     let settings = TaskSettings::read(&args, context)?;
+    let login_settings = config::load_user_settings(&context.environment)?.server;
+    let oidc = login_settings.oidc.map(OidcLogin::new).transpose()?;
     let mut app = context.open_app().await?;
     // Held until the end: a second server must not touch the files of this one.
     let _lock = server_lock::acquire(&app.environment).await?;
@@ -113,7 +128,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     });
     let log = tokio::spawn(log_events(app.clone(), stop.clone()));
     let encrypted = tls.is_some() || args.behind_tls;
-    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
+    let state = ServerState::new(app.clone(), args.host_names(), encrypted).with_oidc(oidc);
     let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
     let url = service::local_url(address, tls.is_some());
     context.out.line(format!(
