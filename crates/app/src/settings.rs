@@ -12,6 +12,7 @@ pub mod import;
 pub mod layers;
 pub mod logging;
 pub mod notify;
+pub mod oidc;
 pub mod renamed_keys;
 pub mod schema;
 pub mod server;

@@ -17,6 +17,7 @@ mod login;
 mod parts;
 mod runs;
 mod settings;
+mod shared;
 mod ticket;
 mod tickets;
 mod work;
@@ -33,6 +34,7 @@ use crate::web::ServerState;
 use crate::web::problem::{Problem, RefusalReason};
 use app::failure::Failure;
 use app::operations::identity::Identity;
+use app::operations::oidc::CALLBACK_PATH;
 use app::operations::{App, browser_sessions};
 use flow::{Role, Time};
 
@@ -157,12 +159,16 @@ pub fn router(state: &ServerState) -> Router<ServerState> {
         .route("/log", get(work::log))
         .route("/settings", get(settings::show))
         .route("/pages/events", get(live::stream))
+        .route("/pages/alerts", get(live::alerts))
         .merge(forms::router())
         .route("/logout", post(login::log_out))
         .layer(from_fn_with_state(state.clone(), require_session));
     Router::new()
         .route("/login", get(login::show).post(login::log_in))
+        .route("/login/oidc", get(login::begin_oidc))
+        .route(CALLBACK_PATH, get(login::finish_oidc))
         .route("/assets/{file}", get(assets::serve))
+        .merge(shared::router())
         .merge(pages)
         .layer(from_fn(crate::web::body::buffer_body))
         .layer(from_fn(login::require_same_site))
@@ -174,7 +180,9 @@ async fn secure_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in SECURITY_HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        // A page may be stricter, such as one whose address is a secret.
+        let header = headers.entry(name);
+        header.or_insert(HeaderValue::from_static(value));
     }
     headers
         .entry(header::CACHE_CONTROL)

@@ -6,7 +6,7 @@
 //! a request without a token costs its headers and no body.
 
 pub(crate) mod api;
-mod auth;
+pub(crate) mod auth;
 pub(crate) mod body;
 mod connections;
 mod events;
@@ -47,6 +47,7 @@ use crate::mcp::McpServer;
 use app::failure::Failure;
 use app::operations::App;
 use app::operations::metrics::MetricSums;
+use app::operations::oidc::OidcLogin;
 use app::settings::connections::ForgeLink;
 pub use body::BODY_MAX;
 use connections::{Connection, ConnectionLimiter, ConnectionSlot};
@@ -88,6 +89,8 @@ pub struct ServerState {
     git_requests: Arc<Semaphore>,
     /// Whether clients reach the server over TLS, its own or that of a proxy.
     encrypted: bool,
+    /// Login with an identity provider, if one is configured.
+    oidc: Option<Arc<OidcLogin>>,
 }
 
 impl ServerState {
@@ -105,7 +108,21 @@ impl ServerState {
             webhooks: Arc::new(Semaphore::new(hooks::AT_ONCE)),
             git_requests: Arc::new(Semaphore::new(git::AT_ONCE)),
             encrypted,
+            oidc: None,
         }
+    }
+
+    /// Adds the login with an identity provider.
+    #[must_use]
+    pub fn with_oidc(self, oidc: Option<OidcLogin>) -> Self {
+        Self {
+            oidc: oidc.map(Arc::new),
+            ..self
+        }
+    }
+
+    pub(crate) fn oidc(&self) -> Option<&OidcLogin> {
+        self.oidc.as_deref()
     }
 
     /// Returns whether clients reach the server over TLS.

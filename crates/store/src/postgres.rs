@@ -54,7 +54,7 @@ use crate::record::{
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
-use crate::token::{Token, TokenQuery};
+use crate::token::{Token, TokenChange, TokenQuery};
 use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
 
 use channel_notifier::ChannelNotifier;
@@ -446,8 +446,8 @@ impl Records for Postgres {
         self.list_tokens(query.kind, query.most).await
     }
 
-    async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
-        self.revoke_token(token, at).await
+    async fn change_token(&self, token: &str, change: TokenChange) -> Result<bool> {
+        self.update_token(token, change).await
     }
 
     async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>> {

@@ -7,7 +7,7 @@ use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::forge_state::ForgeState;
 use crate::job::{HeldJobsFilter, Job, JobQuery};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
-use crate::token::{Token, TokenKind, TokenQuery};
+use crate::token::{Token, TokenChange, TokenKind, TokenQuery};
 use crate::verbs::Store;
 
 /// Rows per page when a list is read to its end.
@@ -26,6 +26,11 @@ impl dyn Store + '_ {
             at: Time(0),
             body: serde_json::Value::Null,
         }))
+    }
+
+    /// Revokes a token; true if it was not revoked before.
+    pub async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
+        self.change_token(token, TokenChange::Revoke(at)).await
     }
 
     /// Lists the tickets that depend on this one.

@@ -56,7 +56,7 @@ use crate::record::{
 };
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
-use crate::token::{Token, TokenQuery};
+use crate::token::{Token, TokenChange, TokenQuery};
 use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
 
 pub use backup::{DatabaseCopy, backup, restore};
@@ -492,9 +492,11 @@ impl Records for Sqlite {
             .await
     }
 
-    async fn revoke(&self, token: &str, at: Time) -> Result<bool> {
+    async fn change_token(&self, token: &str, change: TokenChange) -> Result<bool> {
         let token = token.to_owned();
-        self.writer.run(move |tx| tx.revoke(&token, at)).await
+        self.writer
+            .run(move |tx| tx.change_token(&token, change))
+            .await
     }
 
     async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>> {

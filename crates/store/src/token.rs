@@ -32,6 +32,33 @@ pub struct Token {
     /// Token that a session was opened with. Revoking it revokes the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// How often a link to one ticket was opened; 0 for every other kind.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uses: u64,
+}
+
+impl Token {
+    /// Returns how often a link was opened; `None` for a token that is no link.
+    pub fn link_uses(&self) -> Option<u64> {
+        (self.kind == TokenKind::SharedLink).then_some(self.uses)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Change of a stored token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenChange {
+    /// Ends the token, and the sessions that were opened with it.
+    Revoke(Time),
+    /// Counts one use.
+    CountUse,
 }
 
 /// Way in which a secret is used. One kind is never accepted in place of another.
@@ -47,16 +74,25 @@ pub enum TokenKind {
     LoginCode,
     /// Cookie of a browser.
     Session,
+    /// Part of an address that shows one ticket. It stays listed for a while after its end, so that
+    /// the address says that it has ended.
+    SharedLink,
 }
 
 impl TokenKind {
-    pub const ALL: [Self; 3] = [Self::Bearer, Self::LoginCode, Self::Session];
+    pub const ALL: [Self; 4] = [
+        Self::Bearer,
+        Self::LoginCode,
+        Self::Session,
+        Self::SharedLink,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bearer => "bearer",
             Self::LoginCode => "login_code",
             Self::Session => "session",
+            Self::SharedLink => "shared_link",
         }
     }
 
@@ -77,6 +113,9 @@ impl TokenKind {
         *self == Self::Bearer
     }
 }
+
+/// Time for which a link that has ended is kept.
+pub(crate) const ENDED_LINK_MS: i64 = 30 * 24 * 3_600_000;
 
 /// Filter for a list of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

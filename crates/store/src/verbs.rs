@@ -21,7 +21,7 @@ use crate::record::{
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
     Stored, StoredEvent, TicketQuery, TicketRow,
 };
-use crate::token::{Token, TokenQuery};
+use crate::token::{Token, TokenChange, TokenQuery};
 
 /// Tickets and the data of one ticket.
 #[async_trait]
@@ -139,8 +139,8 @@ pub trait Records: Send + Sync {
     async fn put_token(&self, token: Token) -> Result<()>;
     /// Lists tokens, newest first, including revoked and expired ones.
     async fn tokens(&self, query: &TokenQuery) -> Result<Vec<Token>>;
-    /// Revokes a token; true if it was not revoked before.
-    async fn revoke(&self, token: &str, at: Time) -> Result<bool>;
+    /// Changes a token that is not revoked; true if there is one.
+    async fn change_token(&self, token: &str, change: TokenChange) -> Result<bool>;
     /// Returns the stored state of the caller with this token and session.
     async fn caller(&self, token: &str, session: &str) -> Result<Option<CallerRecord>>;
     /// Writes the caller's state with the next version; false if it changed since it was read.

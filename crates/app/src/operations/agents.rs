@@ -196,10 +196,11 @@ impl AgentFinder<'_> {
         })
     }
 
-    /// Returns the variables of an agent. The token of the forge is never among them, even if its
-    /// name is: agents do not act on a forge.
+    /// Returns the variables of an agent. The secrets of the forge and of the identity provider are
+    /// never among them, even if their names are: agents act on neither.
     fn agent_env<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<(OsString, OsString)> {
-        let secret = self.settings.forge.secret_variables();
+        let mut secret = self.settings.forge.secret_variables();
+        secret.extend(self.settings.server.secret_variables());
         inherited_variables(names.filter(|name| !secret.contains(name)))
     }
 

@@ -60,7 +60,7 @@ pub async fn open(app: &App, secret: &str) -> Result<Result<OpenedSession, AuthE
         Err(error) => return Ok(Err(error)),
     };
     let parent = match kind {
-        TokenKind::Session => return Ok(Err(AuthError::Unknown)),
+        TokenKind::Session | TokenKind::SharedLink => return Ok(Err(AuthError::Unknown)),
         TokenKind::Bearer => Some(id),
         // Revoking tells whether this call was the first one, so a code works once.
         TokenKind::LoginCode if app.coordinator.store.revoke(&id, now).await? => None,
@@ -84,6 +84,26 @@ pub async fn open(app: &App, secret: &str) -> Result<Result<OpenedSession, AuthE
         secret,
         lasts_secs: lasts_ms / 1000,
     }))
+}
+
+/// Opens a session for a person that an identity provider has verified.
+pub(super) async fn open_for_person(
+    app: &App,
+    name: &str,
+    role: Role,
+) -> Result<OpenedSession, Failure> {
+    let template = Token {
+        principal: name.to_owned(),
+        agent: name.to_owned(),
+        role: role.as_str().to_owned(),
+        ..blank(app, TokenKind::Session)
+    };
+    let (secret, session) = put(app, template, SESSION_MS).await?;
+    identity::note_token_event(app, "session_opened", &session).await?;
+    Ok(OpenedSession {
+        secret,
+        lasts_secs: SESSION_MS / 1000,
+    })
 }
 
 /// Refuses agents, programs, and tokens of one ticket: the pages show everything.
@@ -149,7 +169,7 @@ pub async fn revoke(app: &App, id: &str) -> Result<(), Failure> {
     identity::note_token_event(app, "session_ended", &session).await
 }
 
-fn blank(app: &App, kind: TokenKind) -> Token {
+pub(super) fn blank(app: &App, kind: TokenKind) -> Token {
     Token {
         id: String::new(),
         hash: String::new(),
@@ -165,11 +185,16 @@ fn blank(app: &App, kind: TokenKind) -> Token {
         revoked_at: None,
         kind,
         parent: None,
+        uses: 0,
     }
 }
 
 /// Stores a new secret with the template's identity.
-async fn put(app: &App, template: Token, lasts_ms: u64) -> Result<(String, Token), Failure> {
+pub(super) async fn put(
+    app: &App,
+    template: Token,
+    lasts_ms: u64,
+) -> Result<(String, Token), Failure> {
     let NewSecret { secret, hash, id } = engine::secret::new_secret().map_err(|error| {
         Failure::error(format!("cannot make a secret, no random numbers: {error}"))
     })?;

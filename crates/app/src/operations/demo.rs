@@ -1,6 +1,10 @@
 //! The demo: a temporary repository and scripted agents, in the same loop as real agents.
 
+mod crowd;
 mod scripts;
+mod served;
+
+pub use served::{ServedDemo, build_served_demo, play_tickets};
 
 use std::path::{Path, PathBuf};
 
@@ -28,23 +32,11 @@ pub async fn build_demo(
     escalate: bool,
 ) -> Result<DemoProject, Failure> {
     let fail = |error: std::io::Error| Failure::error(format!("{}: {error}", root.display()));
-    if root.exists() {
-        return Err(Failure::usage(format!("{} already exists", root.display()))
-            .hint("choose another with --dir DIR"));
-    }
-    let repository = root.join("repository");
-    engine::private_files::make_dir(&repository).map_err(fail)?;
-    for (name, text) in scripts::PROJECT {
-        std::fs::write(repository.join(name), text).map_err(fail)?;
-    }
+    let repository = create_repository(root, environment, scripts::PROJECT).await?;
     let script = root.join("agents.json");
     std::fs::write(&script, scripts::agents_script(escalate)).map_err(fail)?;
     let ticket = root.join("ticket.md");
     std::fs::write(&ticket, scripts::TICKET).map_err(fail)?;
-    let git = git_tool(environment, &repository)?;
-    git.create_repository(&repository, "main", &author(), "A small shell project")
-        .await
-        .map_err(Failure::error)?;
     let agent = format!("scripted:{}", script.display());
     Ok(DemoProject {
         repository,
@@ -56,6 +48,33 @@ pub async fn build_demo(
         },
         data_dir: root.join("data"),
     })
+}
+
+/// Creates the demo's repository in `root`, which must not exist yet.
+async fn create_repository(
+    root: &Path,
+    environment: &Environment,
+    files: &[(&str, &str)],
+) -> Result<PathBuf, Failure> {
+    let fail = |error: std::io::Error| Failure::error(format!("{}: {error}", root.display()));
+    if root.exists() {
+        return Err(Failure::usage(format!("{} already exists", root.display()))
+            .hint("choose another with --dir DIR"));
+    }
+    let repository = root.join("repository");
+    engine::private_files::make_dir(&repository).map_err(fail)?;
+    for (name, text) in files {
+        let path = repository.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(fail)?;
+        }
+        std::fs::write(path, text).map_err(fail)?;
+    }
+    let git = git_tool(environment, &repository)?;
+    git.create_repository(&repository, "main", &author(), "A small shell project")
+        .await
+        .map_err(Failure::error)?;
+    Ok(repository)
 }
 
 fn author() -> CommitIdentity {

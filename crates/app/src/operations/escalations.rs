@@ -95,6 +95,11 @@ pub async fn pending_escalation(
     })
 }
 
+/// Returns whether a choice is refused without a reason, so that a form can say so before it is sent.
+pub fn needs_reason(choice: &str) -> bool {
+    matches!(choice, "accept" | "reject")
+}
+
 /// Parses the choice that a person names.
 pub fn parse_choice(word: &str, options: ChoiceOptions) -> Result<Choice, Failure> {
     Choice::from_word(word, options).ok_or_else(|| {

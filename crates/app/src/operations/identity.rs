@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Noted, Token, TokenKind, TokenQuery};
 
-use super::App;
+use super::{App, share_links};
 use crate::failure::{ExitKind, Failure};
 
 /// Maximum number of tokens in a list.
@@ -145,6 +145,7 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
         revoked_at: None,
         kind: TokenKind::Bearer,
         parent: None,
+        uses: 0,
     };
     app.coordinator.store.put_token(token.clone()).await?;
     // A token that is not in the log could not be explained later, so a failed note is an error
@@ -155,7 +156,7 @@ pub async fn create(app: &App, request: TokenRequest) -> Result<NewToken, Failur
 
 /// Refuses a name that a person would take for another's. Independence is judged by the name, so
 /// `Bea` must not review what `bea` built.
-async fn must_be_distinct(app: &App, principal: &str) -> Result<(), Failure> {
+pub(super) async fn must_be_distinct(app: &App, principal: &str) -> Result<(), Failure> {
     let mut letters = principal.chars().filter(|c| c.is_alphabetic());
     // `а` of Cyrillic looks like `a`. A name in one alphabet is fine, whichever it is.
     let mixed = letters.clone().any(|c| c.is_ascii()) && letters.any(|c| !is_latin(c));
@@ -198,9 +199,12 @@ pub async fn list(app: &App) -> Result<Vec<Token>, Failure> {
     Ok(app.coordinator.store.tokens(&all_tokens()).await?)
 }
 
-/// Revokes a token; a revoked one is refused.
+/// Revokes a token, or a link to one ticket; a revoked one is refused.
 pub async fn revoke(app: &App, id: &str) -> Result<Token, Failure> {
-    let token = find(app, id).await?;
+    let token = match find(app, id).await {
+        Err(failure) if failure.not_found => share_links::find(app, id).await?.ok_or(failure)?,
+        found => found?,
+    };
     let now = (app.coordinator.clock)();
     if !app.coordinator.store.revoke(&token.id, now).await? {
         return Err(Failure::new(

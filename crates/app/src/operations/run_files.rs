@@ -75,7 +75,13 @@ fn files_of(app: &App, ticket: &TicketId) -> TicketFiles {
     TicketFiles::new(&app.environment.data_dir, ticket)
 }
 
+/// Returns the id of a run in lists and addresses.
+pub(super) fn run_id(recorded: &RecordedRun) -> String {
+    format!("{}-{}", recorded.job, recorded.try_number)
+}
+
 fn describe(recorded: RecordedRun, ticket: &Ticket) -> TicketRun {
+    let id = run_id(&recorded);
     let run = recorded.run;
     let lease = Lease {
         serial: recorded.job,
@@ -83,7 +89,7 @@ fn describe(recorded: RecordedRun, ticket: &Ticket) -> TicketRun {
     };
     let is_held = Access::Spawned(lease).is_live(ticket);
     TicketRun {
-        id: format!("{}-{}", lease.serial, lease.fence),
+        id,
         role: run.role,
         round: run.round,
         agent: run.agent,

@@ -5,6 +5,9 @@
 //! for showing.
 
 mod tool_output;
+mod window;
+
+pub use window::{TranscriptTail, TranscriptUpdate, TranscriptWindow, load_window};
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +20,7 @@ use flow::usage::Caps;
 use flow::{TicketId, Time};
 use serde::Serialize;
 
-use super::App;
+use super::{App, run_files};
 use crate::failure::Failure;
 
 /// Maximum number of bytes of a transcript that are read.
@@ -31,11 +34,19 @@ pub struct TranscriptQuery {
     pub role: Option<String>,
     /// Shows the raw text instead of the parsed events.
     pub raw: bool,
+    /// Reads no text: only what there is.
+    pub headers_only: bool,
 }
 
 /// Transcript of one run or check.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Transcript {
+    /// Id of the run; `None` for a check.
+    #[serde(skip)]
+    pub run: Option<String>,
+    /// Format of the agent's output.
+    #[serde(skip)]
+    pub format: String,
     pub role: String,
     pub round: u32,
     pub agent: String,
@@ -89,16 +100,18 @@ pub async fn load_transcripts(
         run_records::runs_of_ticket(&TicketFiles::new(data, &id))
             .into_iter()
             .filter(|recorded| is_wanted(query, &recorded.run.role, recorded.run.round))
-            .map(|recorded| run_transcript(recorded, query.raw))
+            .map(|recorded| {
+                if query.headers_only {
+                    run_header(recorded)
+                } else {
+                    run_transcript(recorded, query.raw)
+                }
+            })
             .collect();
     for check in app.coordinator.store.artefacts(&id).await? {
         if check.kind == "check" && is_wanted(query, "check", check.round) {
-            transcripts.push(check_transcript(
-                &data.join(&check.path),
-                check.name,
-                check.round,
-                query.raw,
-            ));
+            let path = data.join(&check.path);
+            transcripts.push(check_transcript(&path, check.name, check.round, query));
         }
     }
     transcripts.sort_by_key(|transcript| (transcript.round, order(&transcript.role)));
@@ -133,38 +146,55 @@ fn newest(data: &Path) -> Option<TicketId> {
 }
 
 fn run_transcript(recorded: RecordedRun, raw: bool) -> Transcript {
-    let (text, cut) = read(&recorded.transcript);
+    let header = run_header(recorded);
+    let (text, cut) = read(&header.path);
     let lines = if raw {
         raw_lines(&text)
     } else {
-        parse_lines(&recorded.run.format, &text)
+        parse_lines(&header.format, &text)
     };
     Transcript {
+        cut,
+        lines,
+        ..header
+    }
+}
+
+/// Describes a run without its turns.
+fn run_header(recorded: RecordedRun) -> Transcript {
+    Transcript {
+        run: Some(run_files::run_id(&recorded)),
+        format: recorded.run.format,
         role: recorded.run.role,
         round: recorded.run.round,
         agent: recorded.run.agent,
         started: Some(recorded.run.started),
         budget: Some(recorded.run.budget).filter(|caps| *caps != Caps::default()),
         path: recorded.transcript,
-        cut,
-        lines,
         ended: recorded.run.ended,
+        ..Transcript::default()
     }
 }
 
-fn check_transcript(path: &Path, name: String, round: u32, raw: bool) -> Transcript {
-    let (text, cut) = read(path);
-    let clean = if raw { text } else { findings::clean(&text) };
+fn check_transcript(path: &Path, name: String, round: u32, query: &TranscriptQuery) -> Transcript {
+    let (text, cut) = if query.headers_only {
+        (String::new(), false)
+    } else {
+        read(path)
+    };
+    let clean = if query.raw {
+        text
+    } else {
+        findings::clean(&text)
+    };
     Transcript {
         role: "check".to_owned(),
         round,
         agent: name,
-        started: None,
-        budget: None,
         path: path.to_owned(),
         cut,
         lines: raw_lines(&clean),
-        ended: None,
+        ..Transcript::default()
     }
 }
 
@@ -190,44 +220,84 @@ fn raw_lines(text: &str) -> Vec<TranscriptLine> {
 /// Parses events of an agent. Pieces of one text are joined, and an answer that repeats it is left
 /// out.
 fn parse_lines(format: &str, text: &str) -> Vec<TranscriptLine> {
-    let read = registry::transcript_parser(format);
-    let mut lines: Vec<TranscriptLine> = Vec::new();
-    let mut in_pieces = false;
+    let mut parser = LineParser::new(format);
     for line in text.lines() {
+        parser.read(line);
+    }
+    parser.take_all()
+}
+
+/// Parser of an agent's output that keeps the turns until they are taken.
+struct LineParser {
+    parse: fn(&str) -> Option<Vec<AgentEvent>>,
+    turns: Vec<TranscriptLine>,
+    /// True while the last turn comes in pieces.
+    in_pieces: bool,
+}
+
+impl LineParser {
+    fn new(format: &str) -> Self {
+        Self {
+            parse: registry::transcript_parser(format),
+            turns: Vec::new(),
+            in_pieces: false,
+        }
+    }
+
+    fn read(&mut self, line: &str) {
+        let line = line.trim_end_matches(['\n', '\r']);
         // A line that the parser does not know may be an error of the CLI, so it is shown.
-        let Some(events) = read(line) else {
-            push(&mut lines, TranscriptLineKind::Other, line);
-            in_pieces = false;
-            continue;
+        let Some(events) = (self.parse)(line) else {
+            self.push(TranscriptLineKind::Other, line);
+            self.in_pieces = false;
+            return;
         };
         for event in events {
             let piece = matches!(event, AgentEvent::SaidPart { .. });
             let Some((kind, text)) = describe_event(event) else {
                 continue;
             };
-            match lines.last_mut() {
+            match self.turns.last_mut() {
                 // Models stream single words; each on a line of its own could not be read.
-                Some(last) if piece && in_pieces => last.text.push_str(&findings::clean(&text)),
-                _ => push(&mut lines, kind, &text),
+                Some(last) if piece && self.in_pieces => {
+                    last.text.push_str(&findings::clean(&text));
+                }
+                _ => self.push(kind, &text),
             }
-            in_pieces = piece;
+            self.in_pieces = piece;
         }
         for output in tool_output::tool_outputs(line) {
-            push(&mut lines, TranscriptLineKind::Output, &output);
-            in_pieces = false;
+            self.push(TranscriptLineKind::Output, &output);
+            self.in_pieces = false;
         }
     }
-    lines
-}
 
-fn push(lines: &mut Vec<TranscriptLine>, kind: TranscriptLineKind, text: &str) {
-    let text = findings::clean(text);
-    // Several CLIs print the last message again as the result.
-    let repeats = lines
-        .last()
-        .is_some_and(|last| last.text.trim() == text.trim());
-    if !text.trim().is_empty() && !repeats {
-        lines.push(TranscriptLine { kind, text });
+    fn push(&mut self, kind: TranscriptLineKind, text: &str) {
+        let text = findings::clean(text);
+        // Several CLIs print the last message again as the result.
+        let repeats = self
+            .turns
+            .last()
+            .is_some_and(|last| last.text.trim() == text.trim());
+        if !text.trim().is_empty() && !repeats {
+            self.turns.push(TranscriptLine { kind, text });
+        }
+    }
+
+    /// Takes all turns but the last one, which may become longer or be repeated.
+    fn take_finished(&mut self) -> Vec<TranscriptLine> {
+        let last = self.turns.pop();
+        let finished = std::mem::take(&mut self.turns);
+        self.turns.extend(last);
+        finished
+    }
+
+    fn take_all(&mut self) -> Vec<TranscriptLine> {
+        std::mem::take(&mut self.turns)
+    }
+
+    fn last_turn(&self) -> Option<TranscriptLine> {
+        self.turns.last().cloned()
     }
 }
 

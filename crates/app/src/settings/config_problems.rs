@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::NotifySection;
+use super::oidc::ServerSection;
 use super::{file, renamed_keys};
 
 /// Maximum number of problems that are listed; the rest shows after the first are fixed.
@@ -221,6 +222,12 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
         .unwrap_or_default();
     for problem in connection_problems(&connections) {
         let span = key_span(top, &["connection".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let section = table.get("server").cloned();
+    let section: Option<ServerSection> = section.and_then(|section| section.try_into().ok());
+    for problem in section.unwrap_or_default().problems() {
+        let span = key_span(top, &["server".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
+use super::oidc::ServerSection;
 use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
 
@@ -57,6 +58,8 @@ struct ConfigFile {
     forge: ForgeSection,
     /// The repositories and projects on forges that serve looks after; only in your own file.
     connection: Vec<ConnectionSection>,
+    /// The dashboard of `serve`; only in your own file, not in a project's.
+    server: ServerSection,
     /// The commits that land a change.
     landing: LandingConfig,
     /// Prices of models in dollars per million tokens, by the beginning of the model's name.
@@ -271,6 +274,8 @@ pub struct ProjectSettings {
     pub forge: ForgeSection,
     /// Repositories and projects that `serve` looks after. Only the user's own file may name them.
     pub connections: Vec<ConnectionSection>,
+    /// Login to the dashboard. Only the user's own file may set it.
+    pub server: ServerSection,
     pub landing: LandingConfig,
     pub prices: PriceTable,
     /// The preset by today's name, if one is named.
@@ -344,6 +349,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         .chain(landing.problems())
         .chain(written.forge.problems())
         .chain(connection_problems(&written.connection))
+        .chain(written.server.problems())
         .chain(written.prices.problems());
     if let Some(problem) = problems.next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
@@ -381,6 +387,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         sandbox: written.sandbox,
         forge: written.forge,
         connections: written.connection,
+        server: written.server,
         landing,
         prices: written.prices,
         preset: written.preset.is_some().then(|| preset.to_owned()),
@@ -420,6 +427,7 @@ impl ProjectSettings {
             ("[forge]", self.forge != ForgeSection::default()),
             ("[[connection]]", !self.connections.is_empty()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
+            ("[server]", self.server != ServerSection::default()),
             ("[spool]", self.spool != SpoolSection::default()),
         ];
         let present = sections.into_iter().filter(|(_, present)| *present);

@@ -126,6 +126,7 @@ impl LayeredConfig {
             "sandbox": project.sandbox,
             "forge": project.forge,
             "connection": project.connections,
+            "server": project.server,
             "landing": project.landing,
             "prices": project.prices,
             "retention": project.retention,

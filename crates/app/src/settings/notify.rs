@@ -23,7 +23,7 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events and notes that are no activity of the same name.
-const EVENTS: [&str; 30] = [
+const EVENTS: [&str; 32] = [
     "change_review_queued",
     "change_reviewed",
     "checkpoint",
@@ -38,6 +38,8 @@ const EVENTS: [&str; 30] = [
     "job_dropped",
     "job_enqueued",
     "job_retried",
+    "link_created",
+    "link_revoked",
     "message_to_person",
     "network_refused",
     "notification_given_up",

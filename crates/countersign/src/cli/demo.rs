@@ -1,13 +1,17 @@
-//! `countersign demo`: plays a scripted ticket in a temporary repository.
+//! `countersign demo`: plays a scripted ticket in a temporary repository, or serves a dashboard with
+//! a dozen of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use engine::process::StopSignal;
 
 use super::progress_output::{ProgressFormat, TicketCount, start_reporting};
-use super::{Context, run};
+use super::{Context, run, serve};
 use app::failure::{ExitKind, Failure};
 use app::operations::project::load_project;
 use app::operations::{App, demo, run as running};
 use app::settings::Environment;
+use app::settings::server::ServerSettings;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -21,6 +25,9 @@ pub struct Args {
     /// Keep the repository and the demo's data, to look at them afterwards.
     #[arg(long)]
     keep: bool,
+    /// Serve the dashboard with a dozen scripted tickets that move, until Ctrl-C.
+    #[arg(long, conflicts_with = "escalate")]
+    serve: bool,
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
@@ -33,6 +40,9 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             .data_dir
             .join(format!("demo/{}", engine::clock::now().0)),
     };
+    if args.serve {
+        return serve_demo(&root, keep, context).await;
+    }
     let stage = demo::build_demo(&root, &context.environment, args.escalate).await?;
     let environment = Environment {
         data_dir: stage.data_dir.clone(),
@@ -89,6 +99,44 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         "  {program} run --help      for your own repository"
     ));
     Ok(demo_exit(&ticket, args.escalate))
+}
+
+/// Serves a dashboard with tickets that move until the person stops it.
+async fn serve_demo(root: &Path, keep: bool, context: &Context) -> Result<ExitKind, Failure> {
+    let out = &context.out;
+    let demo = demo::build_served_demo(root, &context.environment).await?;
+    let environment = Environment {
+        data_dir: demo.data_dir.clone(),
+        database: None,
+        // The demo sends no notifications and lets nobody in by the user's own settings.
+        user_file: None,
+        server: ServerSettings::default(),
+        ..context.environment.clone()
+    };
+    out.line("A dozen scripted tickets; the loop, git, the checks and the verdict are real. Open the link, and stop with Ctrl-C.\n");
+    let (stopper, stop) = StopSignal::pair();
+    let mut app = App::open(environment.clone()).await?;
+    app.stop = stop.clone();
+    let play = tokio::spawn({
+        let (app, demo) = (app.clone(), demo.clone());
+        async move { demo::play_tickets(&app, &demo, stop).await }
+    });
+    let own = Context::new(demo.repository.clone(), out.clone(), environment);
+    let served = Box::pin(serve::perform(serve::Args::local(), &own)).await;
+    stopper.stop();
+    let played = play.await.map_err(Failure::error).and_then(|played| played);
+    // The store still has its files open; on Linux they may go all the same.
+    drop((own, app));
+    if keep {
+        out.line(format!("the demo's files are in {}", root.display()));
+    } else {
+        engine::git::remove_tree(root).map_err(|error| {
+            Failure::error(format!("{} cannot be removed: {error}", root.display()))
+                .hint("remove it by hand, or with: countersign clean --yes")
+        })?;
+        out.line("The demo's files are removed.");
+    }
+    served.and_then(|exit| played.map(|()| exit))
 }
 
 /// Returns the exit code. The user asked for an escalation, so it counts as success.

@@ -6,6 +6,14 @@ use super::Context;
 use app::failure::{ExitKind, Failure};
 use app::operations::{browser_sessions, service};
 
+/// Returns the address of the configured or the running server.
+pub fn server_url(context: &Context) -> Option<String> {
+    let environment = &context.environment;
+    let configured = environment.server.address.clone();
+    let server = configured.or_else(|| service::running_server(environment));
+    server.map(|server| server.url)
+}
+
 /// Prints the address of the configured or the running server. For a server on this data directory
 /// it also prints a login link for the dashboard, which works once, for a minute.
 pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {

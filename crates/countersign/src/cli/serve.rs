@@ -20,6 +20,7 @@ use app::failure::{ExitKind, Failure};
 use app::operations::forge_inbox::ForgeInbox;
 use app::operations::forge_poller;
 use app::operations::history::{LogFollower, LogLine};
+use app::operations::oidc::OidcLogin;
 use app::operations::service::{self, PublishedServer};
 use app::operations::{
     App, browser_sessions, config, connections, identity, overview, server_lock,
@@ -69,6 +70,18 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns the options of a server for this machine only, on any free port.
+    pub fn local() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            host: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            behind_tls: false,
+            spool: None,
+        }
+    }
+
     fn tls(&self, context: &Context) -> Result<Option<Arc<Tls>>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
@@ -93,6 +106,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     // A broken certificate or configuration ends the start before anything is opened.
     let tls = args.tls(context)?;
     let settings = TaskSettings::read(&args, context)?;
+    let login_settings = config::load_user_settings(&context.environment)?.server;
+    let oidc = login_settings.oidc.map(OidcLogin::new).transpose()?;
     let mut app = context.open_app().await?;
     // Held until the end: a second server must not touch the files of this one.
     let _lock = server_lock::acquire(&app.environment).await?;
@@ -105,7 +120,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let (stopper, stop) = StopSignal::pair();
     app.stop = stop.clone();
     let encrypted = tls.is_some() || args.behind_tls;
-    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
+    let state = ServerState::new(app.clone(), args.host_names(), encrypted).with_oidc(oidc);
     let mut tasks = ServerTasks::open(settings, &app, &state).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     // Published when the port is open. A client that reads the file can connect at once.
@@ -219,11 +234,7 @@ struct ServerTasks {
 }
 
 impl ServerTasks {
-    async fn open(
-        settings: TaskSettings,
-        app: &App,
-        state: &ServerState,
-    ) -> Result<Self, Failure> {
+    async fn open(settings: TaskSettings, app: &App, state: &ServerState) -> Result<Self, Failure> {
         let (stopper, stop) = StopSignal::pair();
         let open = |path| spool::open(app, path, settings.spool_logs.as_deref());
         let spool: Option<Spool> = settings.spool.as_deref().map(open).transpose()?;

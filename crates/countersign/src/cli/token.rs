@@ -1,10 +1,12 @@
 //! `countersign token …`: creates, lists, rotates and revokes tokens.
 
-use super::Context;
 use super::out::columns;
+use super::{Context, open};
 use app::failure::{ExitKind, Failure};
 use app::operations::identity::NewToken;
-use app::operations::questions::people::{CreateToken, ListTokens, RevokeToken, RotateToken};
+use app::operations::questions::people::{
+    CreateToken, ListTokens, RevokeToken, RotateToken, ShareTicket,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -30,9 +32,19 @@ pub enum Verb {
         #[arg(long, value_parser = parse_duration)]
         ttl: Option<u64>,
     },
-    /// List tokens, without their secrets.
+    /// Make a link that shows one ticket and its diff to everybody who has it: read-only, without
+    /// transcripts and costs, with an end. It is shown only once.
+    Share {
+        /// The ticket.
+        #[arg(long, value_name = "TICKET")]
+        ticket: String,
+        /// Lifetime: 90s, 30m, 8h or 7d; at most 90d.
+        #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "7d")]
+        expires: u64,
+    },
+    /// List tokens and links to tickets, without their secrets.
     List,
-    /// Revoke a token.
+    /// Revoke a token, or a link to a ticket.
     Revoke { token: String },
     /// Replace the secret of a token; the old one stops working.
     Rotate { token: String },
@@ -73,6 +85,33 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             };
             print_new_token(&context.ask(request).await?, context);
         }
+        Verb::Share { ticket, expires } => {
+            let ticket = context.resolve_ticket(&ticket).await?;
+            let request = ShareTicket {
+                ticket,
+                expires_secs: Some(expires),
+            };
+            let made = context.ask(request).await?;
+            let ends = made.token.expires_at.map(flow::Time::to_iso);
+            context.out.progress(format!(
+                "link {} to {}, until {}; it is shown only once:",
+                made.token.id,
+                made.token.ticket.as_ref().map_or("", |id| id.as_str()),
+                ends.unwrap_or_default()
+            ));
+            let url = open::server_url(context);
+            let base = url.as_deref().unwrap_or("http://127.0.0.1:7420");
+            let link = format!("{base}{}", made.path);
+            context.out.line(&link);
+            if url.is_none() {
+                context
+                    .out
+                    .progress("no server runs; start one with: countersign serve");
+            }
+            context.out.print_json(
+                &serde_json::json!({ "link": link, "path": made.path, "token": made.token }),
+            );
+        }
         Verb::Rotate { token } => {
             print_new_token(&context.ask(RotateToken { token }).await?, context);
         }
@@ -99,10 +138,14 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
                         (None, Some(end)) if end <= now => "expired".to_owned(),
                         (None, _) => format!("good until {ends}").replace("until never", ""),
                     };
+                    let kind = match token.link_uses() {
+                        Some(uses) => format!("link, opened {uses} times"),
+                        None => token.role.clone(),
+                    };
                     vec![
                         token.id.clone(),
                         token.agent.clone(),
-                        token.role.clone(),
+                        kind,
                         token
                             .ticket
                             .as_ref()

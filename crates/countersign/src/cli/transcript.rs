@@ -40,6 +40,7 @@ pub async fn perform(
 ) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;
     let query = TranscriptQuery {
+        headers_only: false,
         round,
         role: role.map(|role| role.as_str().to_owned()),
         raw,

@@ -74,6 +74,7 @@ pub async fn issue_token(
         revoked_at: None,
         kind: store::TokenKind::Bearer,
         parent: None,
+        uses: 0,
     };
     let issue = RunToken::Issue {
         token: Box::new(token.clone()),

@@ -10,9 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 
-use super::{PageContext, PageError, Viewer, html, settings};
+use super::{PageContext, PageError, Viewer, html, settings, shared};
 use crate::web::ServerState;
-use app::operations::browser_sessions;
 use app::operations::person_findings::PersonFinding;
 use app::operations::questions::Question;
 use app::operations::questions::decisions::{
@@ -20,9 +19,10 @@ use app::operations::questions::decisions::{
 };
 use app::operations::questions::messages::MarkMessageRead;
 use app::operations::questions::people::{
-    CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken,
+    CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken, ShareTicket,
 };
 use app::operations::questions::work::AcceptEpic;
+use app::operations::{browser_sessions, share_links};
 
 /// Fields that belong to the form and not to the question.
 const OWN_FIELDS: [&str; 3] = ["form_token", "version", "next"];
@@ -111,6 +111,8 @@ pub fn router() -> Router<ServerState> {
             post(on_ticket::<WaiveFinding>),
         )
         .route("/tickets/{ticket}/findings", post(add_finding))
+        .route("/tickets/{ticket}/shares", post(share_ticket))
+        .route("/settings/links/{link}/revoke", post(revoke_link))
         .route("/epics/{epic}/accept", post(on_epic))
         .route("/pauses", post(on_queues::<CreatePause>))
         .route("/pauses/{scope}/{name}/end", post(on_queues::<EndPause>))
@@ -218,6 +220,29 @@ async fn add_finding(
         .first()
         .map_or("", |finding| finding.id.as_str());
     Ok(see(&format!("{back}#{id}")))
+}
+
+/// Makes a link to the ticket and shows it once.
+async fn share_ticket(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let back = ticket_path(&path);
+    let made = ask::<ShareTicket>(&context, &path, &body).await;
+    let made = made.map_err(|error| error.back_to(&back))?;
+    Ok(html(shared::made_page(&context, &made).await?).into_response())
+}
+
+async fn revoke_link(
+    context: Viewer,
+    Path(link): Path<String>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let app = SubmittedForm::parse(&body)?.acting(&context)?;
+    let ended = share_links::revoke(&app, &link).await;
+    ended.map_err(|failure| PageError::from(failure).back_to("/settings"))?;
+    Ok(see("/settings"))
 }
 
 fn require_admin(context: &PageContext) -> Result<(), PageError> {

@@ -20,6 +20,10 @@ const SECTIONS: [(&str, &str, &str, &str); 9] = [
     ("/settings", "Settings", "settings", "s"),
 ];
 
+/// Settings of htmx. An update leaves alone what a person has opened or closed (`open`), and a form
+/// in which somebody writes. A lost connection is tried again at least every two seconds.
+const HTMX_CONFIG: &str = r#"{"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-current","data-dirty","open"],"morphSkip":"[hx-morph-skip], form[data-dirty], details:has(form[data-dirty]), form:focus-within","sse":{"reconnectMaxDelay":2000}}"#;
+
 /// A page to render: its title, its section and its live topic.
 #[derive(Debug)]
 pub struct PageFrame<'a> {
@@ -169,13 +173,14 @@ fn document(title: &str, body: &Markup) -> Markup {
                 meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
                 // No `hx-on` and no script in text: this turns evaluation off.
-                meta name="htmx-config" content="{\"includeIndicatorCSS\":false}";
+                meta name="htmx-config" content=(HTMX_CONFIG);
                 title { (title) }
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/assets/dashboard.css";
                 script src="/assets/htmx.min.js" defer {}
                 script src="/assets/hx-sse.min.js" defer {}
                 script src="/assets/dashboard.js" defer {}
+                script src="/assets/live.js" defer {}
             }
             body { (body) }
         }

@@ -13,23 +13,40 @@ use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flow::TicketId;
+use flow::narrate::Mood;
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{PageContext, PageError, Viewer, board, inbox, layout, parts, ticket};
+use super::{PageContext, PageError, Viewer, board, inbox, layout, parts, runs, ticket};
 use app::failure::Failure;
+use app::operations::history::{self, LogFollower};
 use app::operations::questions::{format_cursor, parse_cursor};
 use app::operations::ticket_search;
-use app::operations::{Cursor, StoredEvent, browser_sessions, history, overview};
+use app::operations::transcripts::TranscriptTail;
+use app::operations::{Cursor, StoredEvent, browser_sessions, overview};
 
-/// Silence after which a comment is sent, and the session is checked again.
+/// Silence after which a comment is sent.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
+/// Interval at which the session is checked while nothing happens.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Pause after an update, in which further events are collected.
 const MERGE_FOR: Duration = Duration::from_millis(250);
+/// Interval at which a growing transcript is read.
+const TAIL_INTERVAL: Duration = Duration::from_millis(400);
 /// Tickets whose rows are sent in one update; after more of them the page is told to reload.
 const ROWS_MAX: usize = 100;
+/// Events that a page catches up with. A page that missed more of them loads again, once.
+const GAP_EVENTS_MAX: usize = 1_000;
+/// Notifications of one update; a person reads no more at once.
+const ALERTS_MAX: usize = 10;
+/// Lines of the log that are read at a time for notifications.
+const ALERT_LINES: u32 = 500;
+const ALERT_CHARS_MAX: usize = 300;
 
 #[derive(Debug, Deserialize)]
 pub struct TopicQuery {
@@ -44,6 +61,8 @@ enum LiveTopic {
     Board,
     Tickets,
     Ticket(TicketId),
+    /// The turns of a run, which are no events of the log.
+    Run(TicketId, String),
     /// A page that only says that something has changed.
     Reload,
 }
@@ -55,16 +74,34 @@ impl LiveTopic {
             "board" => Self::Board,
             "tickets" => Self::Tickets,
             "reload" => Self::Reload,
-            _ => Self::Ticket(TicketId::new(text.strip_prefix("ticket:")?).ok()?),
+            _ => match text.split_once(':')? {
+                ("ticket", id) => Self::Ticket(TicketId::new(id).ok()?),
+                ("run", rest) => {
+                    let (run, id) = rest.split_once(':')?;
+                    Self::Run(TicketId::new(id).ok()?, run.to_owned())
+                }
+                _ => return None,
+            },
         })
     }
 
     fn ticket(&self) -> Option<&TicketId> {
         match self {
             Self::Ticket(id) => Some(id),
-            Self::Inbox | Self::Board | Self::Tickets | Self::Reload => None,
+            Self::Inbox | Self::Board | Self::Tickets | Self::Reload | Self::Run(..) => None,
         }
     }
+}
+
+/// Returns the address of the live stream of a run's transcript, from a position in its file after
+/// a number of turns. It adds turns to the list `#turns`.
+pub fn run_topic(ticket: &TicketId, run: &str, (offset, turns): (u64, usize)) -> String {
+    let pairs = [
+        ("topic", format!("run:{run}:{ticket}")),
+        ("after", format!("{offset}.{turns}")),
+    ];
+    let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
+    format!("/pages/events?{query}")
 }
 
 pub async fn stream(
@@ -74,46 +111,137 @@ pub async fn stream(
 ) -> Result<Response, PageError> {
     let bad = |why: &str| PageError::new(StatusCode::BAD_REQUEST, why);
     let topic = LiveTopic::parse(&query.topic).ok_or_else(|| bad("unknown topic"))?;
+    let after = position(&context, &headers, query.after.as_deref()).await?;
+    let (sender, response) = event_stream();
+    match topic {
+        LiveTopic::Run(ticket, run) => {
+            let position = (
+                after.transaction,
+                usize::try_from(after.sequence).unwrap_or(0),
+            );
+            let tail = TranscriptTail::new(&context.app, &ticket, &run, position);
+            let tail = tail.ok_or_else(|| {
+                PageError::new(StatusCode::NOT_FOUND, format!("{ticket} has no run {run}"))
+            })?;
+            tokio::spawn(follow_run(context.0, tail, sender));
+        }
+        topic => {
+            tokio::spawn(follow(context.0, topic, after, sender));
+        }
+    }
+    Ok(response)
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AlertQuery {
+    after: Option<String>,
+}
+
+/// Streams what needs a person, for notifications of the browser.
+pub async fn alerts(
+    context: Viewer,
+    Query(query): Query<AlertQuery>,
+    headers: HeaderMap,
+) -> Result<Response, PageError> {
+    let after = position(&context, &headers, query.after.as_deref()).await?;
+    let (sender, response) = event_stream();
+    tokio::spawn(follow_alerts(context.0, after, sender));
+    Ok(response)
+}
+
+/// Reads the position to continue from: what the browser saw last, else that of the page.
+async fn position(
+    context: &PageContext,
+    headers: &HeaderMap,
+    after: Option<&str>,
+) -> Result<Cursor, PageError> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let after = match last.or(query.after.as_deref()) {
-        Some(text) => parse_cursor(text).map_err(|_| bad("not a position in the log"))?,
-        None => overview::latest_cursor(&context.app).await?,
-    };
+    match last.or(after) {
+        Some(text) => parse_cursor(text)
+            .map_err(|_| PageError::new(StatusCode::BAD_REQUEST, "not a position in the log")),
+        None => Ok(overview::latest_cursor(&context.app).await?),
+    }
+}
+
+fn event_stream() -> (Sender<Bytes>, Response) {
     let (sender, chunks) = tokio::sync::mpsc::channel(1);
-    tokio::spawn(follow(context.0, topic, after, sender));
     let body = Body::from_stream(ReceiverStream::new(chunks).map(Ok::<Bytes, Infallible>));
-    Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+    let response = ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response();
+    (sender, response)
+}
+
+/// Returns whether a stream may go on: the session is valid, checked each time so that a revoked
+/// one sees nothing more, and the server is not stopping.
+async fn may_continue(context: &PageContext) -> bool {
+    let valid = browser_sessions::authenticate(&context.app, &context.session).await;
+    matches!(valid, Ok(Ok(_))) && !context.app.stop.is_requested()
+}
+
+/// Events since the last update.
+enum EventBatch {
+    Quiet,
+    Events(Vec<StoredEvent>),
+    /// More than a page catches up with; the position is that of the newest one.
+    Gap(Cursor),
+}
+
+async fn next_batch(
+    context: &PageContext,
+    topic: &LiveTopic,
+    after: Cursor,
+) -> Result<EventBatch, Failure> {
+    let app = &context.app;
+    let mut all = history::events_after(app, topic.ticket(), after, CHECK_INTERVAL).await?;
+    // A full chunk may be a part of more; each read is bounded, and so is their number.
+    let chunk = all.len();
+    let mut is_full = chunk > 0 && chunk.is_multiple_of(100);
+    while is_full {
+        let Some(last) = all.last() else { break };
+        let more = history::events_after(app, topic.ticket(), last.cursor, Duration::ZERO).await?;
+        is_full = more.len() == chunk;
+        all.extend(more);
+        if all.len() > GAP_EVENTS_MAX {
+            return Ok(EventBatch::Gap(overview::latest_cursor(app).await?));
+        }
+    }
+    Ok(match all.is_empty() {
+        true => EventBatch::Quiet,
+        false => EventBatch::Events(all),
+    })
 }
 
 /// Sends updates until the reader disconnects, the session ends or the server stops.
-async fn follow(
-    context: PageContext,
-    topic: LiveTopic,
-    mut after: Cursor,
-    sender: tokio::sync::mpsc::Sender<Bytes>,
-) {
+async fn follow(context: PageContext, topic: LiveTopic, mut after: Cursor, sender: Sender<Bytes>) {
     let mut new_escalations = BTreeSet::new();
+    let mut last_sent = Instant::now();
     loop {
-        // Each time, so that a revoked session sees nothing more.
-        let valid = browser_sessions::authenticate(&context.app, &context.session).await;
-        if !matches!(valid, Ok(Ok(_))) || context.app.stop.is_requested() {
+        let batch = tokio::select! {
+            batch = next_batch(&context, &topic, after) => batch,
+            () = sender.closed() => return,
+        };
+        // A failed read ends the stream; the browser connects again.
+        let Ok(batch) = batch else { return };
+        if !may_continue(&context).await {
             return;
         }
-        let events = history::events_after(&context.app, topic.ticket(), after, KEEP_ALIVE_AFTER);
-        // A failed read ends the stream; the browser connects again.
-        let Ok(events) = events.await else {
-            return;
-        };
-        let text = match events.last() {
-            None => ": still here\n\n".to_owned(),
-            Some(last) => {
-                after = last.cursor;
-                match update(&context, &topic, &events, &mut new_escalations).await {
-                    Ok(markup) => frame(after, &markup.into_string()),
-                    Err(_) => return,
+        let update = match batch {
+            EventBatch::Quiet if last_sent.elapsed() < KEEP_ALIVE_AFTER => continue,
+            EventBatch::Quiet => Ok(": still here\n\n".to_owned()),
+            EventBatch::Gap(latest) => {
+                after = latest;
+                catch_up(&context, &topic, after).await
+            }
+            EventBatch::Events(events) => {
+                if let Some(last) = events.last() {
+                    after = last.cursor;
                 }
+                let update = update(&context, &topic, &events, &mut new_escalations).await;
+                update.map(|markup| frame(after, &markup.into_string()))
             }
         };
+        let Ok(text) = update else { return };
+        last_sent = Instant::now();
         if sender.send(Bytes::from(text)).await.is_err() {
             return;
         }
@@ -121,8 +249,138 @@ async fn follow(
     }
 }
 
+/// Brings a page up to date that missed too many events. What is rendered from the state needs none
+/// of them; the other pages load again.
+async fn catch_up(
+    context: &PageContext,
+    topic: &LiveTopic,
+    latest: Cursor,
+) -> Result<String, Failure> {
+    match topic {
+        LiveTopic::Board | LiveTopic::Ticket(_) => {
+            let markup = update(context, topic, &[], &mut BTreeSet::new()).await?;
+            Ok(frame(latest, &markup.into_string()))
+        }
+        LiveTopic::Inbox | LiveTopic::Tickets | LiveTopic::Run(..) | LiveTopic::Reload => {
+            Ok(format!(
+                "id: {}\nevent: page:reload\ndata: \n\n",
+                format_cursor(latest)
+            ))
+        }
+    }
+}
+
+/// Sends the turns that are added to a transcript.
+async fn follow_run(context: PageContext, mut tail: TranscriptTail, sender: Sender<Bytes>) {
+    let mut last_sent = Instant::now();
+    let mut last_check = Instant::now();
+    loop {
+        if last_check.elapsed() >= CHECK_INTERVAL {
+            last_check = Instant::now();
+            if !may_continue(&context).await {
+                return;
+            }
+        }
+        let Ok(update) = tail.read().await else {
+            return;
+        };
+        let (offset, sent) = tail.position();
+        let text = if update.has_ended {
+            let end = html! {
+                p #run-end.notice role="status" { "This run has ended. " a href="" { "Reload" } }
+            };
+            frame_at((offset, sent), &partial("run-end", &end).into_string())
+        } else if update.lines.is_empty() {
+            if last_sent.elapsed() < KEEP_ALIVE_AFTER {
+                tokio::select! {
+                    () = tokio::time::sleep(TAIL_INTERVAL) => continue,
+                    () = sender.closed() => return,
+                }
+            }
+            ": still here\n\n".to_owned()
+        } else {
+            frame_at((offset, sent), &added_turns(&update).into_string())
+        };
+        last_sent = Instant::now();
+        let is_over = update.has_ended;
+        if sender.send(Bytes::from(text)).await.is_err() {
+            return;
+        }
+        if is_over {
+            // The reader keeps the connection until it leaves; a closed one would be opened again.
+            sender.closed().await;
+            return;
+        }
+        tokio::time::sleep(TAIL_INTERVAL).await;
+    }
+}
+
+fn added_turns(update: &app::operations::transcripts::TranscriptUpdate) -> Markup {
+    let mut turns = update.lines.iter().enumerate();
+    let replaced = turns.next().filter(|_| update.replaces_first);
+    let added = update.lines.iter().enumerate();
+    let added = added.skip(usize::from(update.replaces_first));
+    html! {
+        @if let Some((_, line)) = replaced {
+            (partial(&format!("turn-{}", update.first), &runs::turn(update.first, line)))
+        }
+        hx-partial hx-target="#turns" hx-swap="beforeend" {
+            @for (index, line) in added { (runs::turn(update.first + index, line)) }
+        }
+    }
+}
+
+/// Sends one message for each thing that needs a person.
+async fn follow_alerts(context: PageContext, mut after: Cursor, sender: Sender<Bytes>) {
+    let mut follower = LogFollower::default();
+    let mut last_sent = Instant::now();
+    loop {
+        let read = follower.read(&context.app, None, after, ALERT_LINES).await;
+        let Ok(page) = read else { return };
+        if !may_continue(&context).await {
+            return;
+        }
+        let mut text = String::new();
+        if let Some(end) = page.end {
+            after = end;
+            let urgent = page.lines.iter().filter(|line| line.mood == Mood::Urgent);
+            for line in urgent.take(ALERTS_MAX) {
+                let data = json!({
+                    "ticket": line.ticket,
+                    "text": findings::shorten(&findings::one_line(&line.text), ALERT_CHARS_MAX),
+                });
+                text.push_str(&format!("event: alert\ndata: {data}\n\n"));
+            }
+            text.push_str(&format!("id: {}\ndata: \n\n", format_cursor(after)));
+        } else if last_sent.elapsed() >= KEEP_ALIVE_AFTER {
+            ": still here\n\n".clone_into(&mut text);
+        }
+        if !text.is_empty() {
+            last_sent = Instant::now();
+            if sender.send(Bytes::from(text)).await.is_err() {
+                return;
+            }
+        }
+        if page.end.is_none() {
+            tokio::select! {
+                () = overview::wait_for_change(&context.app, after, CHECK_INTERVAL) => {}
+                () = sender.closed() => return,
+            }
+        }
+        tokio::time::sleep(MERGE_FOR).await;
+    }
+}
+
 fn frame(cursor: Cursor, text: &str) -> String {
-    let mut out = format!("id: {}\n", format_cursor(cursor));
+    frame_with_id(&format_cursor(cursor), text)
+}
+
+fn frame_at((offset, turns): (u64, usize), text: &str) -> String {
+    frame_with_id(&format!("{offset}.{turns}"), text)
+}
+
+fn frame_with_id(id: &str, text: &str) -> String {
+    let mut out = format!("id: {id}\n");
     for line in text.lines() {
         out.push_str("data: ");
         out.push_str(line);
@@ -170,7 +428,7 @@ async fn update(
                 Err(_) => stale(),
             }
         }
-        LiveTopic::Reload => stale(),
+        LiveTopic::Reload | LiveTopic::Run(..) => stale(),
     };
     Ok(html! { (partial("waiting", &layout::waiting_badge(waiting))) (parts) })
 }
@@ -207,7 +465,16 @@ mod tests {
     fn topics_are_known_words() {
         assert_eq!(LiveTopic::parse("board"), Some(LiveTopic::Board));
         assert!(LiveTopic::parse("ticket:greet").unwrap().ticket().is_some());
-        for bad in ["", "ticket:", "ticket:../x", "else"] {
+        let run = LiveTopic::Run(TicketId::new("greet").unwrap(), "3-1".to_owned());
+        assert_eq!(LiveTopic::parse("run:3-1:greet"), Some(run));
+        for bad in [
+            "",
+            "ticket:",
+            "ticket:../x",
+            "run:greet",
+            "run:3-1:../x",
+            "else",
+        ] {
             assert_eq!(LiveTopic::parse(bad), None, "{bad}");
         }
     }

@@ -7,13 +7,16 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::html;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::forms::SubmittedForm;
 use super::{PageError, Viewer, layout};
 use crate::web::ServerState;
+use crate::web::auth::reached_at;
+use app::failure::{ExitKind, Failure};
 use app::operations::browser_sessions::{self, OpenedSession};
 use app::operations::identity::AuthError;
+use app::operations::oidc::{LOGIN_SECS, LoginAnswer, OidcLogin, StartedLogin};
 
 /// Name of the cookie under TLS. The prefix makes browsers insist on `Secure`, on no domain and on
 /// the path `/`.
@@ -29,22 +32,40 @@ fn cookie_name(encrypted: bool) -> &'static str {
     }
 }
 
+/// Name of the cookie of a login at an identity provider that has begun.
+fn begun_cookie_name(encrypted: bool) -> &'static str {
+    if encrypted {
+        "__Host-cs-login"
+    } else {
+        "cs-login"
+    }
+}
+
 /// Reads the secret of the session from the cookies.
 pub fn session_cookie(headers: &HeaderMap, encrypted: bool) -> Option<String> {
+    read_cookie(headers, cookie_name(encrypted))
+}
+
+fn read_cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let mut pairs = cookies
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='));
-    let (_, secret) = pairs.find(|(name, _)| *name == cookie_name(encrypted))?;
+    let (_, secret) = pairs.find(|(name, _)| *name == wanted)?;
     Some(secret.to_owned())
 }
 
+/// Builds the cookie of a session. `Lax` and not `Strict`: a link in a message leads to the page and
+/// not to the login. Forms of other sites are refused by three other checks.
 fn set_cookie(secret: &str, lasts_secs: u64, encrypted: bool) -> Option<HeaderValue> {
-    let name = cookie_name(encrypted);
+    cookie(cookie_name(encrypted), secret, lasts_secs, encrypted)
+}
+
+fn cookie(name: &str, secret: &str, lasts_secs: u64, encrypted: bool) -> Option<HeaderValue> {
     let secure = if encrypted { "; Secure" } else { "" };
     let text =
-        format!("{name}={secret}; Path=/; Max-Age={lasts_secs}; HttpOnly; SameSite=Strict{secure}");
+        format!("{name}={secret}; Path=/; Max-Age={lasts_secs}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::try_from(text).ok()
 }
 
@@ -67,16 +88,25 @@ pub struct LoginQuery {
     next: Option<String>,
 }
 
-pub async fn show(Query(query): Query<LoginQuery>) -> Html<String> {
-    login_page(query.next.as_deref(), None)
+pub async fn show(
+    State(state): State<ServerState>,
+    Query(query): Query<LoginQuery>,
+) -> Html<String> {
+    login_page(&state, query.next.as_deref(), None)
 }
 
-fn login_page(next: Option<&str>, problem: Option<&str>) -> Html<String> {
+fn login_page(state: &ServerState, next: Option<&str>, problem: Option<&str>) -> Html<String> {
+    let provider = state.oidc().map(OidcLogin::provider_name);
+    let query = serde_urlencoded::to_string([("next", next.unwrap_or("/"))]);
+    let begin = format!("/login/oidc?{}", query.unwrap_or_default());
     let body = html! {
         main.login {
             h1 { (layout::logo()) "Countersign" }
             @if let Some(problem) = problem {
                 p.notice.bad role="alert" { (layout::icon("alert")) (problem) }
+            }
+            @if let Some(provider) = provider {
+                p { a.button.primary href=(begin) { "Log in with " (provider) } }
             }
             form method="post" action="/login" id="login" {
                 input type="hidden" name="next" value=(next.unwrap_or("/"));
@@ -127,7 +157,7 @@ pub async fn log_in(State(state): State<ServerState>, body: Bytes) -> Response {
                 | AuthError::RunEnded
                 | AuthError::ClaimEnded => error.to_string(),
             };
-            let mut response = login_page(Some(next), Some(&words)).into_response();
+            let mut response = login_page(&state, Some(next), Some(&words)).into_response();
             *response.status_mut() = StatusCode::UNAUTHORIZED;
             let reason = crate::web::problem::RefusalReason(words);
             response.extensions_mut().insert(reason);
@@ -141,6 +171,94 @@ pub async fn log_in(State(state): State<ServerState>, body: Bytes) -> Response {
             error.into_response()
         }
     }
+}
+
+/// Secret of a begun login and the page to go on to, as the cookie has them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct BegunLogin {
+    secret: String,
+    next: String,
+}
+
+/// Sends the browser to the identity provider.
+pub async fn begin_oidc(
+    State(state): State<ServerState>,
+    Query(query): Query<LoginQuery>,
+    request: Request,
+) -> Response {
+    let next = own_path(query.next.as_deref().unwrap_or("/")).to_owned();
+    let (Some(oidc), Some(own)) = (state.oidc(), reached_at(&state, &request)) else {
+        let why = "No identity provider is configured.";
+        return PageError::new(StatusCode::NOT_FOUND, why)
+            .back_to("/login")
+            .into_response();
+    };
+    if !state.allows_call("login") {
+        let why = "too many logins at once; wait a second";
+        return PageError::new(StatusCode::TOO_MANY_REQUESTS, why).into_response();
+    }
+    let StartedLogin { url, secret } = match oidc.begin(&own, state.app.now()).await {
+        Ok(started) => started,
+        Err(failure) => return refuse_oidc(&state, &next, &failure),
+    };
+    let begun = BegunLogin { secret, next };
+    let mut response = Redirect::to(&url).into_response();
+    let value = serde_urlencoded::to_string(begun).unwrap_or_default();
+    let encrypted = state.is_encrypted();
+    if let Some(cookie) = cookie(begun_cookie_name(encrypted), &value, LOGIN_SECS, encrypted) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Takes the answer of the identity provider, and opens a session.
+pub async fn finish_oidc(
+    State(state): State<ServerState>,
+    Query(answer): Query<LoginAnswer>,
+    request: Request,
+) -> Response {
+    let encrypted = state.is_encrypted();
+    let name = begun_cookie_name(encrypted);
+    let value = read_cookie(request.headers(), name).unwrap_or_default();
+    let begun: BegunLogin = serde_urlencoded::from_str(&value).unwrap_or_default();
+    let next = own_path(&begun.next).to_owned();
+    let (Some(oidc), Some(own)) = (state.oidc(), reached_at(&state, &request)) else {
+        return Redirect::to("/login").into_response();
+    };
+    if !state.allows_call("login") {
+        let why = "too many logins at once; wait a second";
+        return PageError::new(StatusCode::TOO_MANY_REQUESTS, why).into_response();
+    }
+    let opened = oidc.finish(&state.app, &begun.secret, &answer, &own).await;
+    let mut response = match opened {
+        Ok(OpenedSession { secret, lasts_secs }) => {
+            let mut response = Redirect::to(&next).into_response();
+            if let Some(cookie) = set_cookie(&secret, lasts_secs, encrypted) {
+                response.headers_mut().append(header::SET_COOKIE, cookie);
+            }
+            response
+        }
+        Err(failure) => refuse_oidc(&state, &next, &failure),
+    };
+    // An answer counts once, whatever it was.
+    if let Some(cookie) = cookie(name, "", 0, encrypted) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn refuse_oidc(state: &ServerState, next: &str, failure: &Failure) -> Response {
+    let hints = failure.hints.iter().map(|hint| format!(" {hint}."));
+    let words = format!("{}.{}", failure.message, hints.collect::<String>());
+    let mut response = login_page(state, Some(next), Some(&words)).into_response();
+    *response.status_mut() = match failure.exit {
+        ExitKind::Refused | ExitKind::Usage => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let reason = crate::web::problem::RefusalReason(words);
+    response.extensions_mut().insert(reason);
+    response
 }
 
 /// Returns the path if it is one of this server; `//host` and a backslash lead elsewhere.
@@ -193,7 +311,7 @@ mod tests {
         assert_eq!(session_cookie(&headers, true), None);
         let secure = set_cookie("x", 5, true).unwrap();
         let text = secure.to_str().unwrap();
-        for part in ["__Host-cs=x", "HttpOnly", "SameSite=Strict", "Secure"] {
+        for part in ["__Host-cs=x", "HttpOnly", "SameSite=Lax", "Secure"] {
             assert!(text.contains(part), "{text}");
         }
     }

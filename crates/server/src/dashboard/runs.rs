@@ -10,7 +10,8 @@ use super::layout::{PageFrame, page};
 use super::parts::{duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
 use app::operations::transcripts::{
-    Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery, load_transcripts,
+    Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery, TranscriptWindow,
+    load_transcripts, load_window,
 };
 
 /// Turns on a page; older ones are on the page before.
@@ -77,7 +78,12 @@ pub async fn show(
     Path((id, number)): Path<(String, usize)>,
     Query(query): Query<RunQuery>,
 ) -> PageResult {
-    let mut runs = load(&context, &id).await?;
+    let ticket = context.app.ticket(&id).await?.ticket.id;
+    let headers = TranscriptQuery {
+        headers_only: true,
+        ..TranscriptQuery::default()
+    };
+    let mut runs = load_transcripts(&context.app, Some(&ticket), &headers).await?;
     if number == 0 || number > runs.len() {
         let why = format!("{id} has no run {number}");
         return Err(
@@ -85,9 +91,21 @@ pub async fn show(
         );
     }
     let run = runs.swap_remove(number - 1);
-    let last_start = run.lines.len().saturating_sub(TURNS_MAX);
-    let from = query.from.unwrap_or(last_start).min(run.lines.len());
-    let shown = run.lines.iter().enumerate().skip(from).take(TURNS_MAX);
+    let window = match &run.run {
+        Some(run) => load_window(&context.app, &ticket, run, query.from, TURNS_MAX).await?,
+        None => None,
+    };
+    let window = match window {
+        Some(window) => window,
+        None => check_window(&context, &ticket, run, query.from).await?,
+    };
+    let (from, total) = (window.first, window.total);
+    let has_end = from + window.transcript.lines.len() >= total;
+    let run = window.transcript;
+    // The newest turns follow the run while it goes on.
+    let live = run.run.as_ref().filter(|_| has_end && run.ended.is_none());
+    let live = live.map(|run| super::live::run_topic(&ticket, run, (window.end, total)));
+    let shown = run.lines.iter().enumerate();
     let path = format!("/tickets/{id}/runs/{number}");
     let body = html! {
         p.meta { a href=(format!("/tickets/{id}/runs")) { "← Runs of " (id) } }
@@ -103,21 +121,55 @@ pub async fn show(
         @if run.lines.is_empty() { p.notice { "No output yet." } }
         nav.pager {
             @if from > 0 { a href=(format!("{path}?from={}", from.saturating_sub(TURNS_MAX))) { "Earlier" } }
-            @if from + TURNS_MAX < run.lines.len() { a href=(format!("{path}?from={}", from + TURNS_MAX)) { "Later" } }
+            @if !has_end { a href=(format!("{path}?from={}", from + TURNS_MAX)) { "Later" } }
         }
-        ol.transcript start=(from + 1) {
-            @for (index, line) in shown { (turn(index + 1, line)) }
+        ol #turns.transcript start=(from + 1) data-turns-max=(TURNS_MAX) {
+            @for (index, line) in shown { (turn(from + index + 1, line)) }
         }
+        p #run-end.notice hidden {}
     };
     let frame = PageFrame {
         title: &format!("Run {number} of {id}"),
         section: "/tickets",
-        topic: None,
+        topic: live,
     };
     Ok(respond(page(&context, frame, &body).await?))
 }
 
-fn turn(number: usize, line: &TranscriptLine) -> Markup {
+/// Loads the output of a check, which has no record of a run.
+async fn check_window(
+    context: &PageContext,
+    ticket: &flow::TicketId,
+    check: Transcript,
+    from: Option<usize>,
+) -> Result<TranscriptWindow, PageError> {
+    let query = TranscriptQuery {
+        round: Some(check.round),
+        role: Some(check.role.clone()),
+        ..TranscriptQuery::default()
+    };
+    let mut all = load_transcripts(&context.app, Some(ticket), &query).await?;
+    all.retain(|one| one.agent == check.agent);
+    let mut transcript = all.pop().unwrap_or(check);
+    let total = transcript.lines.len();
+    let last_start = total.saturating_sub(TURNS_MAX);
+    let first = from.unwrap_or(last_start).min(total);
+    transcript.lines = transcript
+        .lines
+        .into_iter()
+        .skip(first)
+        .take(TURNS_MAX)
+        .collect();
+    Ok(TranscriptWindow {
+        transcript,
+        first,
+        total,
+        end: 0,
+    })
+}
+
+/// Renders one turn; the live stream adds them to the list.
+pub fn turn(number: usize, line: &TranscriptLine) -> Markup {
     let (class, label) = match line.kind {
         TranscriptLineKind::Said => ("said", "says"),
         TranscriptLineKind::Tool => ("tool", "tool"),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon};
 use super::parts::time;
-use super::{PageContext, PageResult, Viewer, html as respond};
+use super::{PageContext, PageResult, Viewer, html as respond, shared};
 use app::failure::Failure;
 use app::operations::identity::NewToken;
 use app::operations::{browser_sessions, identity};
@@ -48,6 +48,8 @@ pub async fn page(context: &PageContext, created: Option<&NewToken>) -> Result<M
                 }
             } } }
         }
+        (notifications())
+        (shared::links_panel(context).await?)
         @if context.is_admin() { (tokens(context).await?) }
     };
     let frame = PageFrame {
@@ -56,6 +58,18 @@ pub async fn page(context: &PageContext, created: Option<&NewToken>) -> Result<M
         topic: None,
     };
     super::layout::page(context, frame, &body).await
+}
+
+/// Renders the switch of notifications. It is a setting of this browser, so the script shows it.
+fn notifications() -> Markup {
+    html! {
+        section #notify.panel hidden {
+            h2 { "Notifications" }
+            p { "This browser can tell you when something needs a decision of yours, once, also while the tab is hidden." }
+            p #notify-state.quiet role="status" {}
+            button #notify-switch type="button" aria-pressed="false" { "Turn on" }
+        }
+    }
 }
 
 async fn tokens(context: &PageContext) -> Result<Markup, Failure> {

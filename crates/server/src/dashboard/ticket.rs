@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
 use super::parts::{duration, mood, outcome, severity, stage, time, usd};
-use super::{PageContext, PageError, PageResult, Viewer, html as respond};
+use super::{PageContext, PageError, PageResult, Viewer, html as respond, shared};
 use app::operations::Stored;
 use app::operations::escalations::{self, PendingEscalation};
 use app::operations::questions::Question;
@@ -291,6 +291,7 @@ async fn forms(context: &PageContext, stored: &Stored) -> Result<Markup, PageErr
                 (decision_form(context, &escalation, Some(ticket)))
             }
         }
+        (shared::share_form(context, ticket))
         @if !ticket.stage.is_terminal() {
             details.panel {
                 summary { "Cancel this ticket" }
@@ -331,7 +332,8 @@ pub fn decision_form(
             }
             div.choices {
                 @for choice in &escalation.choices {
-                    button type="submit" name="choice" value=(choice) title=(meaning(choice)) {
+                    button type="submit" name="choice" value=(choice) title=(meaning(choice))
+                        data-needs=[escalations::needs_reason(choice).then_some(why.as_str())] {
                         (choice) span.hidden { ": " (meaning(choice)) }
                     }
                 }

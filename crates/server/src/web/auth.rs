@@ -80,6 +80,12 @@ fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {
     ))
 }
 
+/// Returns the address by which the client reached this server.
+pub(crate) fn reached_at(state: &ServerState, request: &Request) -> Option<String> {
+    let scheme = if state.encrypted { "https" } else { "http" };
+    request_host(request).map(|host| format!("{scheme}://{host}"))
+}
+
 /// Returns the host and port that the client names. HTTP/2 and proxies put them into the address,
 /// HTTP/1.1 into a header.
 fn request_host(request: &Request) -> Option<&str> {
@@ -128,10 +134,7 @@ pub async fn authenticate(
     // One store lookup per call, by the hash of the token.
     match identify(&state, request.headers()).await {
         Ok(Ok(mut identity)) => {
-            identity.server_url = request_host(&request).map(|host| {
-                let scheme = if state.encrypted { "https" } else { "http" };
-                format!("{scheme}://{host}")
-            });
+            identity.server_url = reached_at(&state, &request);
             let name = identity.actor.agent.clone();
             trace::authenticated(&name);
             // The limit counts by agent and not by address: many agents share one machine.

@@ -10,13 +10,13 @@ use crate::batched::TokenByHash;
 use crate::batcher::BatchRequest;
 use crate::error::Error;
 use crate::rows::{self, clean, int, time};
-use crate::token::{Token, TokenKind};
+use crate::token::{ENDED_LINK_MS, Token, TokenChange, TokenKind};
 
 use super::Postgres;
 use super::pipeline::{self, index, values};
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at, serial, fence, kind, parent";
+    expires_at, revoked_at, serial, fence, kind, parent, uses";
 
 impl BatchRequest<Pool> for TokenByHash {
     type Answer = Option<Token>;
@@ -30,7 +30,7 @@ impl BatchRequest<Pool> for TokenByHash {
         let hashes: Vec<String> = requests.iter().map(|secret| secret.0.clone()).collect();
         let mut tokens: Vec<Option<Token>> = requests.iter().map(|_| None).collect();
         for row in pipeline::read(pool, &sql, values![hashes]).await? {
-            if let Some(slot) = tokens.get_mut(index(row.get(15))) {
+            if let Some(slot) = tokens.get_mut(index(row.get(16))) {
                 *slot = Some(read(&row)?);
             }
         }
@@ -42,7 +42,7 @@ impl Postgres {
     pub(super) async fn insert_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
             "INSERT INTO tokens ({COLUMNS})
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
             ON CONFLICT DO NOTHING RETURNING 1"
         );
         let values = values![
@@ -61,6 +61,7 @@ impl Postgres {
             token.lease.map(|lease| int(lease.fence)),
             token.kind.as_str().to_owned(),
             token.parent.as_deref().map(clean),
+            int(token.uses),
         ];
         if self.change(&sql, values).await?.is_empty() {
             return Err(Error::token_exists(&token.id));
@@ -71,12 +72,15 @@ impl Postgres {
         Ok(())
     }
 
-    /// Deletes the tokens of runs, and the sessions and login codes, that have ended.
+    /// Deletes the tokens of runs, and the sessions and login codes, that have ended, and links that
+    /// ended long ago.
     async fn forget_ended(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
-            WHERE (fence IS NOT NULL OR kind <> 'bearer')
-                AND (revoked_at IS NOT NULL OR expires_at <= $1) RETURNING 1";
-        self.change(sql, values![now.0]).await?;
+            WHERE ((fence IS NOT NULL OR kind NOT IN ('bearer', 'shared_link'))
+                    AND (revoked_at IS NOT NULL OR expires_at <= $1))
+                OR (kind = 'shared_link' AND (revoked_at <= $2 OR expires_at <= $2)) RETURNING 1";
+        let long_ago = now.0.saturating_sub(ENDED_LINK_MS);
+        self.change(sql, values![now.0, long_ago]).await?;
         Ok(())
     }
 
@@ -95,11 +99,24 @@ impl Postgres {
         rows.iter().map(read).collect()
     }
 
-    pub(super) async fn revoke_token(&self, token: &str, at: Time) -> Result<bool, Error> {
-        let sql = "UPDATE tokens SET revoked_at = $2
-            WHERE (id = $1 OR parent = $1) AND revoked_at IS NULL RETURNING 1";
-        let revoked = self.change(sql, values![clean(token), at.0]).await?;
-        Ok(!revoked.is_empty())
+    pub(super) async fn update_token(
+        &self,
+        token: &str,
+        change: TokenChange,
+    ) -> Result<bool, Error> {
+        let changed = match change {
+            TokenChange::Revoke(at) => {
+                let sql = "UPDATE tokens SET revoked_at = $2
+                    WHERE (id = $1 OR parent = $1) AND revoked_at IS NULL RETURNING 1";
+                self.change(sql, values![clean(token), at.0]).await?
+            }
+            TokenChange::CountUse => {
+                let sql = "UPDATE tokens SET uses = uses + 1
+                    WHERE id = $1 AND revoked_at IS NULL RETURNING 1";
+                self.change(sql, values![clean(token)]).await?
+            }
+        };
+        Ok(!changed.is_empty())
     }
 }
 
@@ -120,5 +137,6 @@ fn read(row: &Row) -> Result<Token, Error> {
         lease: rows::lease(row.get(11), row.get(12)),
         kind: TokenKind::parse(row.get(13)),
         parent: row.get(14),
+        uses: row.get::<_, i64>(15).unsigned_abs(),
     })
 }

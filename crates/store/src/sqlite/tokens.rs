@@ -5,17 +5,17 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Error;
 use crate::rows::{self, clean, int, time};
-use crate::token::{Token, TokenKind};
+use crate::token::{ENDED_LINK_MS, Token, TokenChange, TokenKind};
 
 use super::writer::Tx;
 
 const COLUMNS: &str = "id, hash, agent, principal, role, family, ticket, created_by, created_at,
-    expires_at, revoked_at, serial, fence, kind, parent";
+    expires_at, revoked_at, serial, fence, kind, parent, uses";
 
 impl Tx<'_> {
     pub(super) fn put_token(&self, token: &Token) -> Result<(), Error> {
         let sql = format!(
-            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+            "INSERT INTO tokens ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
             ON CONFLICT DO NOTHING"
         );
         let added = self.db.prepare_cached(&sql)?.execute(params![
@@ -34,6 +34,7 @@ impl Tx<'_> {
             token.lease.map(|lease| int(lease.fence)),
             token.kind.as_str(),
             token.parent.as_deref().map(clean),
+            int(token.uses),
         ])?;
         if added == 0 {
             return Err(Error::token_exists(&token.id));
@@ -44,19 +45,30 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Deletes the tokens of runs, and the sessions and login codes, that have ended.
+    /// Deletes the tokens of runs, and the sessions and login codes, that have ended, and links that
+    /// ended long ago.
     fn forget_ended(&self, now: Time) -> Result<(), Error> {
         let sql = "DELETE FROM tokens
-            WHERE (fence IS NOT NULL OR kind <> 'bearer')
-                AND (revoked_at IS NOT NULL OR expires_at <= ?1)";
-        self.db.prepare_cached(sql)?.execute([now.0])?;
+            WHERE ((fence IS NOT NULL OR kind NOT IN ('bearer', 'shared_link'))
+                    AND (revoked_at IS NOT NULL OR expires_at <= ?1))
+                OR (kind = 'shared_link' AND (revoked_at <= ?2 OR expires_at <= ?2))";
+        let long_ago = now.0.saturating_sub(ENDED_LINK_MS);
+        self.db.prepare_cached(sql)?.execute([now.0, long_ago])?;
         Ok(())
     }
 
-    pub(super) fn revoke(&self, token: &str, at: Time) -> Result<bool, Error> {
-        let sql = "UPDATE tokens SET revoked_at = ?2 WHERE (id = ?1 OR parent = ?1) AND revoked_at IS NULL";
-        let revoked = self.db.prepare_cached(sql)?.execute(params![token, at.0])?;
-        Ok(revoked > 0)
+    pub(super) fn change_token(&self, token: &str, change: TokenChange) -> Result<bool, Error> {
+        let changed = match change {
+            TokenChange::Revoke(at) => {
+                let sql = "UPDATE tokens SET revoked_at = ?2 WHERE (id = ?1 OR parent = ?1) AND revoked_at IS NULL";
+                self.db.prepare_cached(sql)?.execute(params![token, at.0])?
+            }
+            TokenChange::CountUse => {
+                let sql = "UPDATE tokens SET uses = uses + 1 WHERE id = ?1 AND revoked_at IS NULL";
+                self.db.prepare_cached(sql)?.execute(params![token])?
+            }
+        };
+        Ok(changed > 0)
     }
 }
 
@@ -94,5 +106,6 @@ fn read(row: &Row<'_>) -> Result<Token, Error> {
         lease: rows::lease(row.get(11)?, row.get(12)?),
         kind: TokenKind::parse(&row.get::<_, String>(13)?),
         parent: row.get(14)?,
+        uses: row.get::<_, i64>(15)?.unsigned_abs(),
     })
 }

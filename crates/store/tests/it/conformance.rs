@@ -129,6 +129,7 @@ facts! {
         one_reader_at_a_time_goes_on_from_a_cursor,
         a_job_is_found_by_its_key,
         a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
+        a_shared_link_counts_its_uses_and_outlives_its_end,
         the_store_says_what_it_is;
     wakeups:
         a_job_wakes_who_waits,

@@ -3,7 +3,9 @@
 use flow::Time;
 use flow::intake::{ArrivedChange, ArrivedIssue, IntakeRules, ReviewRules};
 use forge::command::parse_command;
-use forge::{ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, PersonComment, TrackedIssue};
+use forge::{
+    ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, PersonComment, TrackedIssue,
+};
 use serde_json::json;
 use store::ForgeState;
 
@@ -12,9 +14,7 @@ use crate::failure::Failure;
 use crate::operations::change_reports::queue_report;
 use crate::operations::connections::LinkedForge;
 use crate::operations::forge_connection::forge_failure;
-use crate::operations::forge_work::{
-    ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once,
-};
+use crate::operations::forge_work::{ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once};
 
 impl ForgeInbox {
     pub(super) async fn look(
@@ -38,7 +38,8 @@ impl ForgeInbox {
         let Some(change) = found.map_err(forge_failure)? else {
             return Ok(());
         };
-        self.queue_commands(client, &ForgeSubject::Change(number)).await?;
+        self.queue_commands(client, &ForgeSubject::Change(number))
+            .await?;
         if let Some(ticket) = self.ticket_of_change(client, &change).await? {
             let why = format!("news of change {number}");
             match queue_report(&self.app, &ticket, &why).await {
@@ -73,7 +74,8 @@ impl ForgeInbox {
         let Some(issue) = issue else {
             return Ok(());
         };
-        self.queue_commands(client, &ForgeSubject::Issue(key.to_owned())).await?;
+        self.queue_commands(client, &ForgeSubject::Issue(key.to_owned()))
+            .await?;
         let login = client.own_login().await?;
         let id = flow::intake::ticket_id_of_issue(client.name(), key);
         let is_ticket = match &id {
@@ -81,7 +83,8 @@ impl ForgeInbox {
             None => true,
         };
         if !is_ticket && self.is_wanted(client, &issue, login).await? {
-            self.queue_intake(client.name(), key, &issue.updated_at).await?;
+            self.queue_intake(client.name(), key, &issue.updated_at)
+                .await?;
         }
         Ok(())
     }
@@ -125,7 +128,10 @@ impl ForgeInbox {
             return Ok(false);
         }
         // Only the tracker can say whether its query has the issue. The key is one of its own.
-        let query = format!("key = \"{}\" AND ({jql})", issue.key.replace(['"', '\\'], ""));
+        let query = format!(
+            "key = \"{}\" AND ({jql})",
+            issue.key.replace(['"', '\\'], "")
+        );
         let filter = forge::IssueFilter {
             query: Some(query),
             ..forge::IssueFilter::default()
@@ -244,7 +250,8 @@ impl ForgeInbox {
             };
             let ticket = &stored.ticket;
             let context = &ticket.spec.context;
-            let has_number = ticket.change.as_ref().map(|known| known.number) == Some(change.number);
+            let has_number =
+                ticket.change.as_ref().map(|known| known.number) == Some(change.number);
             let has_branch = context.branch.as_deref() == Some(change.head_branch.as_str())
                 || change.head_branch == format!("countersign/{}", ticket.id);
             if context.repository.as_ref() == Some(&repository) && (has_number || has_branch) {
@@ -273,7 +280,12 @@ fn arrived_change(change: &ForgeChange) -> ArrivedChange {
     ArrivedChange {
         labels: change.labels.clone(),
         // A wanted review by our account is as good as an assignment.
-        assignees: change.assignees.iter().chain(&change.reviewers).cloned().collect(),
+        assignees: change
+            .assignees
+            .iter()
+            .chain(&change.reviewers)
+            .cloned()
+            .collect(),
         base_branch: change.base_branch.clone(),
         is_open: change.state == ChangeState::Open,
         is_draft: change.draft,

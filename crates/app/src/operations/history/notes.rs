@@ -17,6 +17,10 @@ pub fn describe_note(name: &str, by: &str, body: &Value) -> String {
         "token_revoked" => {
             text("agent").map(|agent| format!("{agent} may no longer call the server"))
         }
+        "link_created" => text("agent").map(|agent| format!("{agent} made a link to this ticket")),
+        "link_revoked" => {
+            text("agent").map(|agent| format!("the link of {agent} to this ticket was revoked"))
+        }
         "session_opened" => {
             text("agent").map(|agent| format!("{agent} logged in to the dashboard"))
         }

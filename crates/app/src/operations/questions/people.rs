@@ -9,7 +9,7 @@ use store::{Agent, Pause, PauseScope, Token};
 use super::{Items, Method, Question};
 use crate::failure::Failure;
 use crate::operations::identity::{self, NewToken, TokenRequest};
-use crate::operations::{App, parse_ticket_id, pauses, tickets};
+use crate::operations::{App, parse_ticket_id, pauses, share_links, tickets};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,7 +64,8 @@ impl Question for ListTokens {
     const PATH: &'static str = "/api/v1/tokens";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        let items = identity::list(app).await?;
+        let mut items = identity::list(app).await?;
+        items.extend(share_links::list(app).await?);
         Ok(Items { items })
     }
 }
@@ -102,6 +103,45 @@ impl Question for CreateToken {
             ttl_ms: self.ttl_secs.map(|secs| secs.saturating_mul(1000)),
         };
         identity::create(app, request).await
+    }
+}
+
+/// Makes a link that shows one ticket to everybody who has it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShareTicket {
+    pub ticket: String,
+    /// Lifetime in seconds; 7 days if it is not given, 90 days at most.
+    #[serde(default)]
+    pub expires_secs: Option<u64>,
+}
+
+/// A new link; its secret is shown only once.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NewSharedLink {
+    /// Address of the page below the address of the server. Everybody who has it can read.
+    pub path: String,
+    pub token: Token,
+}
+
+#[async_trait]
+impl Question for ShareTicket {
+    type Answer = NewSharedLink;
+    const METHOD: Method = Method::Post;
+    const PATH: &'static str = "/api/v1/tickets/{ticket}/shares";
+    const CREATES: bool = true;
+
+    fn tickets(&self) -> Vec<&str> {
+        vec![&self.ticket]
+    }
+
+    async fn answer(self, app: &App) -> Result<NewSharedLink, Failure> {
+        let lasts_ms = self.expires_secs.map(|secs| secs.saturating_mul(1000));
+        let made = share_links::create(app, &self.ticket, lasts_ms).await?;
+        Ok(NewSharedLink {
+            path: share_links::path_of(&made),
+            token: made.token,
+        })
     }
 }
 

@@ -85,6 +85,7 @@ impl Caller<'_> {
             revoked_at: None,
             kind: store::TokenKind::Bearer,
             parent: None,
+            uses: 0,
         };
         self.app.coordinator.store.put_token(token.clone()).await?;
         self.note_token_event("token_created", &token).await;

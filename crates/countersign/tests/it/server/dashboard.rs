@@ -111,7 +111,7 @@ fn a_login_link_works_once_and_opens_the_inbox() {
         "{}",
         first.head
     );
-    for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+    for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
         assert!(first.head.contains(part), "{}", first.head);
     }
     assert!(
@@ -325,6 +325,7 @@ fn every_page_has_the_policy_and_assets_have_a_tag() {
     for file in [
         "dashboard.css",
         "dashboard.js",
+        "live.js",
         "htmx.min.js",
         "hx-sse.min.js",
     ] {

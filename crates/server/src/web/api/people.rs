@@ -6,7 +6,7 @@ use super::{Route, RouteAccess};
 use app::operations::questions::messages::{ListMessages, MarkMessageRead};
 use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ListAgents, ListPauses, ListProviderLimits, ListTokens,
-    ProviderLimit, RevokeToken, RotateToken, ShowCaller,
+    ProviderLimit, RevokeToken, RotateToken, ShareTicket, ShowCaller,
 };
 
 pub const ROUTES: &[Route] = &[
@@ -23,6 +23,11 @@ pub const ROUTES: &[Route] = &[
         "Creates a token. Its secret is shown only in this answer.",
     )
     .takes(|| schema_for!(CreateToken)),
+    Route::for_question::<ShareTicket>(
+        RouteAccess::People,
+        "Makes a link that shows this ticket to everybody who has it, read-only and with an end.",
+    )
+    .takes(|| schema_for!(ShareTicket)),
     Route::for_question::<RevokeToken>(RouteAccess::Administrators, "Revokes a token."),
     Route::for_question::<RotateToken>(
         RouteAccess::Administrators,

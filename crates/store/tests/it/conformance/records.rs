@@ -219,6 +219,7 @@ pub fn token(id: &str, at: i64) -> Token {
         revoked_at: None,
         kind: store::TokenKind::Bearer,
         parent: None,
+        uses: 0,
     }
 }
 
@@ -281,6 +282,39 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
     store.put_token(late.clone()).await.unwrap();
     let left = [late, token("b", 2), revoked];
     assert_eq!(store.tokens(&newest).await.unwrap(), left);
+}
+
+pub async fn a_shared_link_counts_its_uses_and_outlives_its_end(house: House) {
+    const MONTH: i64 = 30 * 24 * 3_600_000;
+    let store = house.store;
+    let link = |id: &str, at| Token {
+        kind: store::TokenKind::SharedLink,
+        ..token(id, at)
+    };
+    for (id, at) in [("l1", 1), ("l2", 2)] {
+        store.put_token(link(id, at)).await.unwrap();
+    }
+    let used = |id: &'static str| store.change_token(id, store::TokenChange::CountUse);
+    assert!(used("l1").await.unwrap() && used("l1").await.unwrap());
+    assert!(store.revoke("l1", Time(5)).await.unwrap());
+    // A revoked link counts no more, and one that is not there counts nothing.
+    assert!(!used("l1").await.unwrap() && !used("l9").await.unwrap());
+    let ended = Token {
+        uses: 2,
+        revoked_at: Some(Time(5)),
+        ..link("l1", 1)
+    };
+    store.put_token(link("l3", 200)).await.unwrap();
+    assert_eq!(store.token("hash of l1").await.unwrap(), Some(ended));
+    assert_eq!(
+        store.token("hash of l2").await.unwrap(),
+        Some(link("l2", 2))
+    );
+    store.put_token(link("l4", 91 + MONTH)).await.unwrap();
+    for id in ["l1", "l2", "l3"] {
+        let hash = format!("hash of {id}");
+        assert_eq!(store.token(&hash).await.unwrap(), None, "{id}");
+    }
 }
 
 pub async fn the_store_says_what_it_is(house: House) {

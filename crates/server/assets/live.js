@@ -1,0 +1,115 @@
+// Live parts of the dashboard: a page that loads again when it missed too much, transcripts that
+// follow their end, forms that keep what was typed, and notifications. Every page works without it.
+"use strict";
+(() => {
+  const find = (selector, root = document) => root.querySelector(selector);
+
+  // What a person types is marked, and updates of the page leave a marked form alone.
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form");
+    if (form && form.method === "post") form.setAttribute("data-dirty", "");
+    if (event.target.setCustomValidity) event.target.setCustomValidity("");
+  });
+  // A choice that needs a reason is refused in place if there is none.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-needs]");
+    const field = button && document.getElementById(button.dataset.needs);
+    if (!field || field.value.trim() !== "") return;
+    event.preventDefault();
+    field.setCustomValidity(`Write a reason: ${button.value} is recorded with it.`);
+    field.reportValidity();
+  });
+
+  // A page that missed too much loads again, once. A form that somebody writes in stays.
+  document.addEventListener("page:reload", () => {
+    if (find("form[data-dirty]")) { const note = find("#offline"); note.textContent = "Much has changed. Reload when your form is sent."; note.hidden = false; return; }
+    location.reload();
+  });
+  // A page from the history of a browser is as old as its last visit, and may be of an ended session.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+  // A transcript follows its end while the reader is at the end, and keeps a bounded number of turns.
+  const turns = find("#turns");
+  const atEnd = () => window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 80;
+  let follows = false;
+  if (turns && find("#live")) {
+    follows = !location.hash && !location.search.includes("from=");
+    if (follows) window.scrollTo(0, document.documentElement.scrollHeight);
+    document.addEventListener("scroll", () => { follows = atEnd(); }, { passive: true });
+    document.addEventListener("htmx:sse:after:message", () => {
+      const most = Number(turns.dataset.turnsMax) || 500;
+      while (turns.children.length > most) {
+        turns.firstElementChild.remove();
+        turns.start += 1;
+      }
+      if (follows) window.scrollTo(0, document.documentElement.scrollHeight);
+    });
+  }
+
+  // Notifications: opt-in for this browser. One tab holds the lock and the stream, so several tabs
+  // notify once; when it closes, another one takes over.
+  const NOTIFY = "notify";
+  const channel = "BroadcastChannel" in window ? new BroadcastChannel("countersign") : null;
+  const isOn = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem(NOTIFY) === "on";
+  const loggedIn = find("form.person");
+  let stream = null;
+  let release = null;
+
+  const show = (event) => {
+    let alert = null;
+    try { alert = JSON.parse(event.data); } catch { return; }
+    const path = alert.ticket ? `/tickets/${encodeURIComponent(alert.ticket)}` : "/";
+    const title = alert.ticket ? `${alert.ticket} needs you` : "Countersign needs you";
+    const note = new Notification(title, { body: alert.text, tag: `countersign ${alert.ticket || event.lastEventId}` });
+    note.onclick = () => { window.focus(); note.close(); location.assign(path); };
+  };
+  const listen = () => new Promise((done) => {
+    release = () => { if (stream) stream.close(); stream = null; release = null; done(); };
+    stream = new EventSource("/pages/alerts");
+    stream.addEventListener("alert", show);
+    // The session has ended, or the server refuses: another try would be refused as well.
+    stream.addEventListener("error", () => { if (stream && stream.readyState === EventSource.CLOSED && release) release(); });
+  });
+  const start = () => {
+    if (!loggedIn || !isOn() || release || !navigator.locks) return;
+    navigator.locks.request("countersign-notify", () => (isOn() ? listen() : undefined));
+  };
+  const stop = () => { if (release) release(); };
+
+  const panel = find("#notify");
+  const render = () => {
+    if (!panel) return;
+    const button = find("#notify-switch");
+    panel.hidden = !("Notification" in window && navigator.locks);
+    if (panel.hidden) return;
+    const on = isOn();
+    button.textContent = on ? "Turn off" : "Turn on";
+    button.setAttribute("aria-pressed", String(on));
+    find("#notify-state").textContent = Notification.permission === "denied"
+      ? "The browser refuses notifications of this page; allow them in its settings." : on ? "On in this browser." : "Off in this browser.";
+  };
+  if (panel) {
+    find("#notify-switch").addEventListener("click", async () => {
+      if (isOn()) localStorage.setItem(NOTIFY, "off");
+      else if (await Notification.requestPermission() === "granted") localStorage.setItem(NOTIFY, "on");
+      render();
+      if (isOn()) start(); else stop();
+      if (channel) channel.postMessage("notify");
+    });
+  }
+  if (channel) {
+    channel.addEventListener("message", (event) => {
+      if (event.data === "notify") { render(); if (isOn()) start(); else stop(); }
+      // Another tab has logged out: this one shows nothing any more.
+      if (event.data === "logout") location.replace("/login");
+    });
+  }
+  if (loggedIn) {
+    loggedIn.addEventListener("submit", () => {
+      stop();
+      if (channel) setTimeout(() => channel.postMessage("logout"), 0);
+    });
+  }
+  render();
+  start();
+})();

@@ -1,0 +1,3 @@
+-- How often a secret was used. Only links to one ticket are counted: everybody who has the address can
+-- open them, so their maker wants to know.
+ALTER TABLE tokens ADD COLUMN uses BIGINT NOT NULL DEFAULT 0;
