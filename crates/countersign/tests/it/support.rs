@@ -3,6 +3,7 @@
 
 pub mod crew;
 pub mod forge;
+pub mod github;
 pub mod listener;
 pub mod mask;
 mod mount;
