@@ -58,6 +58,7 @@ pub mod ticket_ids;
 pub mod ticket_search;
 pub mod tickets;
 pub mod transcripts;
+pub mod viewed_files;
 pub mod workers;
 
 use std::sync::Arc;
