@@ -67,6 +67,7 @@ pub mod ticket_ids;
 pub mod ticket_search;
 pub mod tickets;
 pub mod transcripts;
+pub mod viewed_files;
 pub mod webhooks_in;
 pub mod workers;
 

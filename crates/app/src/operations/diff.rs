@@ -1,8 +1,10 @@
 //! Loads the diff of a ticket's round with that round's findings. All of it comes from agents, so
 //! every text is cleaned.
 
+mod generated;
 mod unified;
 
+pub use generated::is_generated;
 pub use unified::{DiffFile, DiffHunk, DiffRow, DiffRowKind};
 
 use std::path::{Path, PathBuf};

@@ -153,6 +153,16 @@ pub async fn with_prefix(
     Ok(search(app, query, &page).await?.items)
 }
 
+/// Lists the tickets that depend on this one, at most `most`.
+pub async fn dependents(app: &App, id: &TicketId, most: u32) -> Result<Vec<TicketRow>, Failure> {
+    let query = TicketQuery {
+        depends_on: Some(id.clone()),
+        ..TicketQuery::default()
+    };
+    let page = Page { after: None, most };
+    Ok(search(app, query, &page).await?.items)
+}
+
 /// Cancels a ticket in the person's name.
 pub async fn cancel(app: &App, id: &str, why: &str) -> Result<Ticket, Failure> {
     let stored = app.ticket(id).await?;

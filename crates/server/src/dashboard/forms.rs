@@ -22,6 +22,7 @@ use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken, ShareTicket,
 };
 use app::operations::questions::work::AcceptEpic;
+use app::operations::viewed_files;
 use app::operations::{browser_sessions, share_links};
 
 /// Fields that belong to the form and not to the question.
@@ -48,6 +49,14 @@ impl SubmittedForm {
     pub fn get(&self, name: &str) -> Option<&str> {
         let field = self.0.iter().find(|(field, _)| field == name);
         field.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the query of the page that the person came from. Anything that is not a query is left
+    /// out, so that a form leads to no other page.
+    fn next_query(&self) -> &str {
+        let next = self.get("next").unwrap_or_default();
+        let is_query = next.starts_with('?') && !next.contains(char::is_control);
+        if is_query { next } else { "" }
     }
 
     /// Refuses a form that was not made for this session.
@@ -113,6 +122,7 @@ pub fn router() -> Router<ServerState> {
         .route("/tickets/{ticket}/findings", post(add_finding))
         .route("/tickets/{ticket}/shares", post(share_ticket))
         .route("/settings/links/{link}/revoke", post(revoke_link))
+        .route("/tickets/{ticket}/viewed", post(mark_viewed))
         .route("/epics/{epic}/accept", post(on_epic))
         .route("/pauses", post(on_queues::<CreatePause>))
         .route("/pauses/{scope}/{name}/end", post(on_queues::<EndPause>))
@@ -195,7 +205,7 @@ async fn add_finding(
     body: Bytes,
 ) -> Result<Response, PageError> {
     let form = SubmittedForm::parse(&body)?;
-    let back = format!("{}/diff", ticket_path(&path));
+    let back = format!("{}/diff{}", ticket_path(&path), form.next_query());
     let app = form.acting(&context)?;
     let field = |name: &str| {
         let value = form.get(name).map(str::trim).unwrap_or_default();
@@ -219,6 +229,7 @@ async fn add_finding(
         .findings
         .first()
         .map_or("", |finding| finding.id.as_str());
+    let back = back.split('#').next().unwrap_or_default();
     Ok(see(&format!("{back}#{id}")))
 }
 
@@ -243,6 +254,22 @@ async fn revoke_link(
     let ended = share_links::revoke(&app, &link).await;
     ended.map_err(|failure| PageError::from(failure).back_to("/settings"))?;
     Ok(see("/settings"))
+}
+
+/// Marks a file of the diff as read, or as unread.
+async fn mark_viewed(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let form = SubmittedForm::parse(&body)?;
+    let app = form.acting(&context)?;
+    let ticket = path.get("ticket").map_or("", String::as_str);
+    let mark = form.get("mark").unwrap_or_default();
+    let viewed = form.get("viewed") == Some("true");
+    viewed_files::set_mark(&app, ticket, mark, viewed).await?;
+    let back = format!("{}/diff{}", ticket_path(&path), form.next_query());
+    Ok(see(&back))
 }
 
 fn require_admin(context: &PageContext) -> Result<(), PageError> {

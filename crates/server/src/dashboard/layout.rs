@@ -1,6 +1,6 @@
 //! Frame of every page: head, navigation, the live connection, and the error page.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use super::{PageContext, PageError, forms};
 use app::failure::Failure;
@@ -214,12 +214,16 @@ pub fn icon(name: &str) -> Markup {
         "passed" => "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM5.2 8.200l2 2 3.6-4.2",
         "failed" => "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM5.8 5.800l4.4 4.400M10.2 5.800l-4.4 4.4",
         "wait" => "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 4.800V8l2.2 1.6",
+        "diff" => "M3 4.500h5M5.500 2v5M3 11.500h5M10.500 3v10",
+        "new" => "M8 3v10M3 8h10",
+        "search" => "M7 11.500a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9zM10.300 10.300 14 14",
+        "pause" => "M5.500 3.500v9M10.500 3.500v9",
         "run" => "M5 3.200v9.600L12.5 8z",
         _ => "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12z",
     };
     html! {
         svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false" {
-            (PreEscaped(format!("<path d=\"{path}\"/>")))
+            path d=(path) {}
         }
     }
 }

@@ -84,6 +84,20 @@ pub fn usd(micros: u64) -> Option<String> {
     }
 }
 
+/// Formats a count in groups of three digits.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            // A narrow space that does not break.
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Returns the element id of a ticket's row or card. Ticket ids have only letters, digits and a few
 /// marks that are escaped here, because the id is used as a selector.
 pub fn element_id(prefix: &str, id: &TicketId) -> String {
@@ -100,6 +114,29 @@ fn repository_name(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     let path = path.strip_suffix("/.git").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Builds the query of an address, with its question mark.
+pub fn query_text<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs: Vec<(&str, &str)> = pairs
+        .into_iter()
+        .filter(|(name, _)| !name.is_empty())
+        .collect();
+    format!(
+        "?{}",
+        serde_urlencoded::to_string(pairs).unwrap_or_default()
+    )
+}
+
+/// Encodes a name as one part of a path.
+pub fn encode(name: &str) -> String {
+    let query = serde_urlencoded::to_string([("", name)]).unwrap_or_default();
+    query.trim_start_matches('=').replace('+', "%20")
+}
+
+/// Shortens the name of a commit or tree.
+pub fn short(hash: &str) -> &str {
+    hash.get(..10).unwrap_or(hash)
 }
 
 /// Renders a row of the list of tickets.
@@ -152,6 +189,8 @@ mod tests {
 
     #[test]
     fn money_and_times_are_short() {
+        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(grouped(999), "999");
         assert_eq!(usd(0), None);
         assert_eq!(usd(4_000).unwrap(), "<$0.01");
         assert_eq!(usd(1_234_567).unwrap(), "$1.23");

@@ -1,31 +1,48 @@
 //! Page of one ticket: its state, the verdict gate by gate, the findings by round, the story, and
 //! the decisions of a person as forms.
 
+mod facts;
+mod finding;
+
+pub use facts::forecast;
+pub use finding::finding;
+
 use axum::extract::Path;
-use flow::ledger::LedgerEntry;
-use flow::ticket::{ApprovedBy, Round};
+use flow::ticket::Round;
 use flow::{Ticket, narrate};
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{duration, mood, outcome, severity, stage, time, usd};
+use super::markdown::markdown;
+use super::parts::{encode, grouped, mood, outcome, short, stage, time, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, shared};
 use app::operations::Stored;
 use app::operations::escalations::{self, PendingEscalation};
 use app::operations::questions::Question;
 use app::operations::questions::work::{LogLines, ReadLog};
+use app::operations::{forecasts, tickets};
 
 /// Lines of the story on the page; the log has all.
 const STORY_MAX: u32 = 200;
+/// Tickets that are listed as waiting for this one.
+const DEPENDENTS_MAX: u32 = 50;
 
 pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
     let stored = context.app.ticket(&id).await?;
     let live = topic(&context, &format!("ticket:{}", stored.ticket.id)).await?;
     let ticket = &stored.ticket;
     let title = format!("{}: {}", ticket.id, ticket.spec.title);
+    // An estimate reads many tickets, so it is not part of what is sent with every change.
+    let forecast = match ticket.stage.is_terminal() {
+        true => None,
+        false => Some(forecasts::forecast_ticket(&context.app, &stored).await?),
+    };
     let body = html! {
         (live_part(&context, &stored).await?)
-        @if context.may_change() { (forms(&context, &stored).await?) }
+        div.columns {
+            div { @if context.may_change() { (forms(&context, &stored).await?) } }
+            div { @if let Some(forecast) = &forecast { (facts::forecast(forecast)) } }
+        }
     };
     let frame = PageFrame {
         title: &title,
@@ -45,6 +62,7 @@ pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup,
         ..ReadLog::default()
     };
     let story = log.answer(&context.app).await?;
+    let dependents = tickets::dependents(&context.app, &ticket.id, DEPENDENTS_MAX).await?;
     Ok(html! {
         div #ticket {
             (header(context, ticket))
@@ -53,10 +71,12 @@ pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup,
                 div {
                     (verdict(ticket))
                     (findings(context, ticket))
+                    (facts::proof(context, ticket))
                     (description(ticket))
                 }
                 div {
-                    (facts(context, ticket))
+                    (facts::facts(ticket))
+                    (facts::dependencies(ticket, &dependents))
                     (story_list(context, &story))
                 }
             }
@@ -66,18 +86,28 @@ pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup,
 
 fn header(context: &PageContext, ticket: &Ticket) -> Markup {
     let path = format!("/tickets/{}", ticket.id);
+    let allowed = ticket.rounds.last().map(|round| round.allowed);
     html! {
-        h1 { (ticket.spec.title) }
-        p.meta {
-            (stage(ticket.stage)) " " code { (ticket.id) }
-            " · round " (ticket.round)
-            @if let Some(usd) = usd(ticket.spent.ticket.usd_micros) { " · " (usd) }
-            " · changed " (time(ticket.updated_at, context.now()))
+        p.crumbs {
+            a href="/tickets" data-up { "Tickets" } " / "
+            @if let Some(epic) = &ticket.spec.context.epic { a href=(format!("/epics/{}", encode(epic))) { (epic) } " / " }
+            code { (ticket.id) }
         }
-        p.actions {
-            @if ticket.submission.is_some() { a.button href=(format!("{path}/diff")) { "Diff" } }
-            a.button href=(format!("{path}/runs")) { "Runs" }
-            @if ticket.needs_person() { a.button.primary href="#decide" data-decide { "Decide" } }
+        div.heading {
+            h1 { (ticket.spec.title) }
+            div.actions {
+                @if ticket.submission.is_some() { a.button href=(format!("{path}/diff")) { (icon("diff")) "Diff" } }
+                a.button href=(format!("{path}/runs")) { (icon("log")) "Runs" }
+                @if ticket.needs_person() { a.button.primary href="#decide" data-decide { (icon("person")) "Decide" } }
+            }
+        }
+        p.meta.strip {
+            (stage(ticket.stage))
+            span { "round " (ticket.round) @if let Some(allowed) = allowed { " of " (allowed) } }
+            @if let Some(submission) = &ticket.submission { span { code title=(submission.commit) { (short(&submission.commit)) } } }
+            @if let Some(usd) = usd(ticket.spent.ticket.usd_micros) { span { (usd) } }
+            @if ticket.spent.ticket.tokens > 0 { span { (grouped(ticket.spent.ticket.tokens)) " tokens" } }
+            span { "changed " (time(ticket.updated_at, context.now())) }
         }
     }
 }
@@ -106,13 +136,17 @@ fn verdict(ticket: &Ticket) -> Markup {
         return html! {
             section.panel {
                 h2 { "Verdict" }
-                p.quiet { "No round has a verdict yet." }
+                p.quiet { "No round has a verdict yet. It appears here gate by gate when the reviewers have answered." }
             }
         };
     };
     html! {
         section.panel {
-            h2 { "Verdict of round " (last.number) " " (outcome(last.verdict.approved)) }
+            h2 {
+                "Verdict of round " (last.number) " "
+                @if last.verdict.approved { span.tag.good { (icon("passed")) "approved" } }
+                @else { span.tag.bad { (icon("failed")) "not approved" } }
+            }
             (gates(last))
             @if let Some(text) = &last.verdict.disagreement { p.quiet { (text) } }
             @if ticket.rounds.len() > 1 {
@@ -135,6 +169,19 @@ fn gates(round: &Round) -> Markup {
                 li { (outcome(gate.passed)) span { strong { (gate.name) } " " (gate.why) } }
             }
         }
+        @if !round.panel.is_empty() || !round.checks.is_empty() {
+            p.meta.strip {
+                @for one in &round.panel {
+                    @if let Some(answer) = &one.answer {
+                        span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ", sandbox " (answer.sandbox) }
+                    }
+                }
+                @for check in &round.checks { (facts::check_mark(check)) }
+            }
+        }
+        @for (reviewer, notes) in round.notes() {
+            details { summary { "Notes of " (reviewer) } (markdown(notes)) }
+        }
         @for check in &round.checks {
             @if !check.tail.is_empty() {
                 details { summary { "Output of " (check.name) } pre { (check.tail) } }
@@ -149,57 +196,8 @@ fn findings(context: &PageContext, ticket: &Ticket) -> Markup {
         section.panel {
             h2 { "Findings " span.count { (entries.len()) } }
             @if entries.is_empty() { p.quiet { "No reviewer has reported a finding." } }
+            (finding::findings_by_round(ticket))
             @for entry in entries { (finding(context, ticket, entry)) }
-        }
-    }
-}
-
-/// Renders a finding with its way through the rounds.
-pub fn finding(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> Markup {
-    let one = &entry.finding;
-    let sections = [
-        ("Problem", &one.problem),
-        ("Impact", &one.impact),
-        ("Fix", &one.fix),
-    ];
-    html! {
-        details.finding id=(entry.id) open[entry.status.is_open()] data-finding {
-            summary {
-                (severity(entry.severity())) " " strong { (entry.id) } " " (one.title)
-                span.meta { " " (entry.status.as_str()) }
-            }
-            p.meta {
-                code { (entry.location()) } " · by "
-                @for (index, name) in entry.reported_by.iter().enumerate() {
-                    @if index > 0 { ", " } (name)
-                }
-                " · "
-                @for change in &entry.history { "round " (change.round) ": " (change.status.as_str()) "  " }
-                @if entry.history.is_empty() { "round " (entry.first_round) }
-            }
-            @for (heading, text) in sections {
-                @if let Some(text) = text { p.text { strong { (heading) ": " } (text) } }
-            }
-            @if let Some(note) = &entry.note { p.text { strong { (note.by) ": " } (note.text) } }
-            @if context.may_change() && entry.status.is_open() {
-                (waive_form(context, ticket, entry))
-            }
-        }
-    }
-}
-
-fn waive_form(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> Markup {
-    let action = format!("/tickets/{}/findings/{}/waive", ticket.id, entry.id);
-    let field = format!("waive-{}", entry.id);
-    html! {
-        details.inline {
-            summary { "Waive" }
-            form method="post" action=(action) {
-                (form_token(context)) (version_field(ticket))
-                label for=(field) { "Reason, recorded with your name" }
-                textarea id=(field) name="why" required rows="2" {}
-                button type="submit" { "Waive " (entry.id) }
-            }
         }
     }
 }
@@ -215,53 +213,13 @@ fn description(ticket: &Ticket) -> Markup {
         section.panel {
             h2 { "Task" }
             @if spec.description.is_empty() { p.quiet { "The title says it all." } }
-            p.text { (spec.description) }
+            (markdown(&spec.description))
             @if !spec.acceptance.is_empty() {
                 h3 { "Acceptance criteria" }
                 ul { @for criterion in &spec.acceptance { li { (criterion) } } }
             }
         }
     }
-}
-
-fn facts(context: &PageContext, ticket: &Ticket) -> Markup {
-    html! {
-        section.panel {
-            h2 { "Facts" }
-            dl.facts {
-                @if let Some(submission) = &ticket.submission {
-                    dt { "Commit" } dd { code title=(submission.commit) { (short(&submission.commit)) } " on " code { (submission.branch) } }
-                }
-                @if let Some(landed) = &ticket.landed {
-                    dt { "Landed" } dd { code { (short(&landed.commit)) } " on " (landed.branch) }
-                }
-                @if let Some(approval) = &ticket.approval {
-                    dt { "Approved" } dd { (approved_by(&approval.by)) ", round " (approval.round) ", " (time(approval.at, context.now())) }
-                    dt { "Tree" } dd { code title=(approval.tree) { (short(&approval.tree)) } }
-                    dt { "Policy" } dd { code { (short(&approval.policy)) } }
-                }
-                @if let Some(path) = &ticket.spec.context.repository { dt { "Repository" } dd { code { (path) } } }
-                dt { "Tokens" } dd { (ticket.spent.ticket.tokens) }
-                @if ticket.spent.ticket.wall_ms > 0 { dt { "Time" } dd { (duration(ticket.spent.ticket.wall_ms)) } }
-                @for need in &ticket.spec.depends_on {
-                    dt { "Depends on" } dd { a href=(format!("/tickets/{need}")) { (need) } }
-                }
-            }
-        }
-    }
-}
-
-fn approved_by(by: &ApprovedBy) -> String {
-    match by {
-        ApprovedBy::Reviewers { names, .. } => names.join(", "),
-        ApprovedBy::Person { name, .. } => name.clone(),
-        ApprovedBy::Earlier { round } => format!("the approval of round {round}"),
-        ApprovedBy::NobodyAsPolicySays => "nobody, as the policy says".to_owned(),
-    }
-}
-
-fn short(hash: &str) -> &str {
-    hash.get(..10).unwrap_or(hash)
 }
 
 fn story_list(context: &PageContext, story: &LogLines) -> Markup {

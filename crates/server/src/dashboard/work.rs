@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{duration, empty, mood, stage, time, usd};
+use super::parts::{duration, empty, encode, mood, stage, time, usd};
 use super::{PageContext, PageResult, Viewer, html as respond};
 use app::operations::overview;
 use app::operations::questions::people::{ListAgents, ListPauses, ListProviderLimits};
@@ -123,12 +123,6 @@ fn scope_words(scope: &PauseScope) -> (&'static str, &str) {
         PauseScope::Queue(name) => ("queue", name),
         PauseScope::Provider(name) => ("provider", name),
     }
-}
-
-/// Encodes a name as one part of a path.
-fn encode(name: &str) -> String {
-    let query = serde_urlencoded::to_string([("", name)]).unwrap_or_default();
-    query.trim_start_matches('=').replace('+', "%20")
 }
 
 pub async fn queues(context: Viewer) -> PageResult {
