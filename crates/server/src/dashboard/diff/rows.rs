@@ -182,7 +182,7 @@ fn coloured(shown: &ShownFile<'_>, place: usize, row: &DiffRow) -> Markup {
 fn pair_rows(rows: &[DiffRow]) -> Vec<RowPair> {
     let mut pairs = Vec::new();
     let (mut removed, mut added): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut flush = |removed: &mut Vec<usize>, added: &mut Vec<usize>, pairs: &mut Vec<RowPair>| {
+    let flush = |removed: &mut Vec<usize>, added: &mut Vec<usize>, pairs: &mut Vec<RowPair>| {
         for index in 0..removed.len().max(added.len()) {
             pairs.push((removed.get(index).copied(), added.get(index).copied()));
         }
