@@ -52,7 +52,7 @@ const PAYLOADS: [&str; 40] = [
 ];
 
 /// Elements that our pages use.
-const ELEMENTS: [&str; 62] = [
+const ELEMENTS: &[&str] = &[
     "html",
     "head",
     "meta",
@@ -115,6 +115,10 @@ const ELEMENTS: [&str; 62] = [
     "b",
     "hr",
     "article",
+    "abbr",
+    "blockquote",
+    "datalist",
+    "del",
 ];
 
 /// Reads every tag of a page and fails on one that our templates do not write.
@@ -148,7 +152,9 @@ fn is_our_markup(path: &str, page: &str) {
             assert!(!tag.to_lowercase().contains(start), "{path}: <{tag}>");
         }
     }
-    assert_eq!(scripts, 3, "{path}");
+    // A fragment has none.
+    let expected = if path.starts_with("/jump/list") { 0 } else { 3 };
+    assert_eq!(scripts, expected, "{path}");
     assert!(
         !page.contains(['\u{1b}', '\u{202e}', '\u{7}']),
         "{path}: control characters"
@@ -208,6 +214,12 @@ fn no_text_of_an_agent_becomes_markup() {
         "/settings",
         "/tickets/greet",
         "/tickets/greet/diff",
+        "/tickets/greet/diff?view=split",
+        "/tickets/greet/diff?comment=0.1",
+        "/new",
+        "/epics/new",
+        "/jump/list",
+        "/jump/list?q=script",
         "/tickets/greet/runs",
         "/tickets/greet/runs/1",
         "/tickets/greet/runs/2",
