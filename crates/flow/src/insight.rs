@@ -1,6 +1,10 @@
 //! Statistics over finished and running tickets: findings by category, reviewer and builder, their
 //! precision, costs, and rules that a project could give its builders.
 
+mod by_day;
+
+pub use by_day::{DayFigures, figures_by_day, outcomes_by_severity};
+
 use std::collections::BTreeMap;
 
 use findings::Category;

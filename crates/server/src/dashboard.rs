@@ -5,24 +5,30 @@
 //! Everything works without JavaScript. The content security policy permits only files of this
 //! server and nothing inline. Text of agents is escaped by the template engine.
 
+mod agents;
 mod assets;
 mod board;
 mod costs;
 mod diff;
+mod epics;
 mod forms;
 mod highlight;
 mod inbox;
+mod jump;
 mod layout;
 mod live;
+mod log;
 mod login;
 mod markdown;
+mod new_work;
 mod parts;
+mod queues;
 mod runs;
 mod settings;
 mod shared;
+mod svg;
 mod ticket;
 mod tickets;
-mod work;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -148,17 +154,27 @@ pub fn router(state: &ServerState) -> Router<ServerState> {
     let pages = Router::new()
         .route("/", get(inbox::show))
         .route("/board", get(board::show))
-        .route("/tickets", get(tickets::show))
+        .route("/tickets", get(tickets::show).post(tickets::act))
         .route("/tickets/{ticket}", get(ticket::show))
         .route("/tickets/{ticket}/diff", get(diff::show))
         .route("/tickets/{ticket}/runs", get(runs::list))
         .route("/tickets/{ticket}/runs/{run}", get(runs::show))
-        .route("/agents", get(work::agents))
-        .route("/queues", get(work::queues))
-        .route("/epics", get(work::epics))
-        .route("/epics/{epic}", get(work::epic))
+        .route("/agents", get(agents::show))
+        .route("/queues", get(queues::show))
+        .route(
+            "/new",
+            get(new_work::ticket_page).post(new_work::add_ticket),
+        )
+        .route("/epics", get(epics::list))
+        .route(
+            "/epics/new",
+            get(new_work::epic_page).post(new_work::add_epic),
+        )
+        .route("/epics/{epic}", get(epics::show))
+        .route("/jump", get(jump::go))
+        .route("/jump/list", get(jump::suggest))
         .route("/costs", get(costs::show))
-        .route("/log", get(work::log))
+        .route("/log", get(log::show))
         .route("/settings", get(settings::show))
         .route("/pages/events", get(live::stream))
         .route("/pages/alerts", get(live::alerts))

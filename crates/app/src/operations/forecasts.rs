@@ -1,13 +1,19 @@
 //! Forecasts the cost of the next round from the costs of earlier rounds in the repository.
 
+use std::path::Path;
+
 use engine::project::Project;
 use flow::event::EventKind;
 use flow::forecast::{CostHistory, Forecast, forecast_round};
+use flow::ticket::Spec;
 use flow::{Event, Policy, Role, Ticket, TicketId};
 use store::{EventBody, EventQuery, Page, Stored, TicketQuery};
 
 use super::App;
+use super::plans::{self, RunPlan};
+use super::project::{self, ProjectOptions};
 use crate::failure::Failure;
+use crate::settings::ticket_file::id_for;
 
 /// Maximum numbers of tickets of the repository, and of events of each, that are read.
 const TICKETS_MAX: u32 = 30;
@@ -46,6 +52,49 @@ pub async fn forecast_ticket(app: &App, stored: &Stored) -> Result<Forecast, Fai
     let policy = app.coordinator.policy_of(stored).await?;
     let (history, last) = collect_history(app, &stored.ticket).await?;
     build_forecast(app, &stored.ticket, &policy, &last, &history).await
+}
+
+/// Plan and forecast of a ticket that does not exist yet.
+#[derive(Clone, Debug)]
+pub struct TicketPreview {
+    pub plan: RunPlan,
+    pub forecast: Forecast,
+}
+
+/// Forecasts a ticket in a repository before it is added. Nothing is written.
+pub async fn preview_ticket(
+    app: &App,
+    repository: &str,
+    mut spec: Spec,
+) -> Result<TicketPreview, Failure> {
+    let policy = project::assign_repository(app, repository, &mut spec).await?;
+    let options = ProjectOptions {
+        base: spec.context.base_branch.clone(),
+        ..ProjectOptions::default()
+    };
+    let plan = plans::plan_run(&app.environment, Path::new(repository), &options).await?;
+    let builder = plan.builder.clone().map(|name| (Role::Builder, name));
+    let reviewers = plan.reviewers.iter().filter_map(|one| one.by.clone());
+    let reviewers = reviewers.map(|name| (Role::Reviewer, name));
+    let agents: RoleAgents = builder.into_iter().chain(reviewers).collect();
+    let id = id_for(&spec.title);
+    let event = Event {
+        at: app.now(),
+        by: app.person(),
+        expects: None,
+        what: EventKind::Created {
+            spec: Box::new(spec.cleaned()),
+            // Whether its dependencies are met changes nothing about its cost.
+            met: std::collections::BTreeSet::new(),
+            failed: Vec::new(),
+        },
+    };
+    let ticket = flow::open_ticket(&id, &event, &policy)
+        .map_err(Failure::usage)?
+        .ticket;
+    let (history, _) = collect_history(app, &ticket).await?;
+    let forecast = build_forecast(app, &ticket, &policy, &agents, &history).await?;
+    Ok(TicketPreview { plan, forecast })
 }
 
 async fn build_forecast(

@@ -1,7 +1,10 @@
 //! Insights and costs over all tickets.
 
 use flow::Ticket;
-use flow::insight::{Costs, Insights, collect_insights};
+use flow::insight::{
+    Costs, DayFigures, FindingOutcomes, Insights, collect_insights, figures_by_day,
+    outcomes_by_severity,
+};
 use store::{Page, TicketQuery};
 
 use super::App;
@@ -17,6 +20,28 @@ pub async fn load_insights(app: &App) -> Result<Insights, Failure> {
     let query = TicketQuery::default();
     let (tickets, _) = load_newest(app, &query, TICKETS_MAX).await?;
     Ok(collect_insights(&tickets))
+}
+
+/// Insights with the figures of the last days, for plots.
+#[derive(Clone, Debug)]
+pub struct InsightPlots {
+    pub insights: Insights,
+    pub days: Vec<DayFigures>,
+    /// Findings by severity, the most severe first.
+    pub severities: Vec<(String, FindingOutcomes)>,
+}
+
+/// Loads the insights and the figures of the last `days` days. The tickets are read once.
+pub async fn load_plots(app: &App, days: u32) -> Result<InsightPlots, Failure> {
+    let query = TicketQuery::default();
+    let (tickets, is_all) = load_newest(app, &query, TICKETS_MAX).await?;
+    let mut insights = collect_insights(&tickets);
+    insights.costs.newest_only = (!is_all).then_some(TICKETS_MAX as u64);
+    Ok(InsightPlots {
+        insights,
+        days: figures_by_day(&tickets, app.now(), days),
+        severities: outcomes_by_severity(&tickets),
+    })
 }
 
 /// Loads the newest tickets, for a quick summary.

@@ -1,10 +1,76 @@
 //! Lists jobs for people.
 
+use std::collections::BTreeMap;
+
 use flow::TicketId;
 use store::{Job, JobQuery, JobState, JobWork, Page, Paged};
 
 use super::App;
 use crate::failure::Failure;
+
+/// Jobs of each queue that are read for their age.
+const AGES_MAX: u32 = 1_000;
+
+/// State of one queue.
+#[derive(Clone, Debug, Default)]
+pub struct QueueState {
+    pub name: String,
+    /// Jobs that a worker could claim now.
+    pub ready: u64,
+    /// Jobs that wait for a time or for another job.
+    pub waiting: u64,
+    pub leased: u64,
+    pub dead: u64,
+    /// How long the ready jobs have waited, in milliseconds: the oldest, and two percentiles.
+    pub oldest_ms: Option<u64>,
+    pub p50_ms: Option<u64>,
+    pub p95_ms: Option<u64>,
+}
+
+/// Loads the state of every queue that has jobs.
+pub async fn load_queues(app: &App) -> Result<Vec<QueueState>, Failure> {
+    let store = &app.coordinator.store;
+    let mut queues: BTreeMap<String, QueueState> = BTreeMap::new();
+    for (queue, state, count) in store.count_jobs().await? {
+        let name = queue.to_string();
+        let entry = queues.entry(name.clone()).or_insert_with(|| QueueState {
+            name,
+            ..QueueState::default()
+        });
+        match state {
+            JobState::Ready => entry.ready += count,
+            JobState::Waiting => entry.waiting += count,
+            JobState::Leased => entry.leased += count,
+            JobState::Dead => entry.dead += count,
+            JobState::Done | JobState::Dropped => {}
+        }
+        if state == JobState::Ready {
+            let query = JobQuery {
+                queue: Some(queue),
+                state: Some(state),
+                ..JobQuery::default()
+            };
+            let page = Page {
+                after: None,
+                most: AGES_MAX,
+            };
+            let jobs = store.jobs(&query, &page).await?.items;
+            let ages = jobs
+                .iter()
+                .map(|job| app.now().0 - job.created_at.0.max(job.not_before.0));
+            let mut ages: Vec<u64> = ages.map(|age| u64::try_from(age).unwrap_or(0)).collect();
+            ages.sort_unstable();
+            let percentile = |percent: usize| {
+                let place = (ages.len() * percent).div_ceil(100).checked_sub(1)?;
+                ages.get(place).copied()
+            };
+            entry.p50_ms = percentile(50);
+            entry.p95_ms = percentile(95);
+            entry.oldest_ms = ages.last().copied();
+        }
+    }
+    Ok(queues.into_values().collect())
+}
 
 /// Lists jobs, newest first; `state` is a job state's name.
 pub async fn jobs(

@@ -2,6 +2,7 @@
 //! as bytes.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -141,6 +142,15 @@ pub fn open_transcript(app: &App, ticket: &TicketId, run: &str) -> Result<Stored
     let dir = files.run_dir(lease.serial, lease.fence);
     open_below(&files.dir(), &dir.join(run_records::TRANSCRIPT_FILE))
         .ok_or_else(|| no_run(ticket, run))
+}
+
+/// Reads the brief of the run with this transcript, at most `most` bytes of it.
+pub fn read_brief(app: &App, ticket: &TicketId, transcript: &Path, most: u64) -> Option<String> {
+    let brief = transcript.parent()?.join("scratch").join("brief.md");
+    let stored = open_below(&files_of(app, ticket).dir(), &brief)?;
+    let mut text = Vec::new();
+    stored.file.take(most).read_to_end(&mut text).ok()?;
+    Some(findings::clean(&String::from_utf8_lossy(&text)))
 }
 
 pub async fn list_artefacts(app: &App, ticket: &TicketId) -> Result<Vec<ArtefactEntry>, Failure> {

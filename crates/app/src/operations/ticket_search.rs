@@ -1,111 +1,94 @@
-//! Search over tickets by words and terms such as `stage:reviewing`, for people.
+//! Search over tickets by words and terms such as `stage:reviewing` or `cost>1`, for people.
 
-use flow::{Stage, TicketId};
-use store::{Page, Paged, TicketRow};
+mod terms;
 
+pub use terms::{SEARCH_TERMS, TicketFilter, parse_dollars};
+
+use flow::TicketId;
+use store::{Page, TicketOrder, TicketQuery, TicketRow, TicketSort};
+
+use super::questions::tickets::{format_position, parse_order, parse_position};
 use super::{App, tickets};
 use crate::failure::Failure;
 
 /// Tickets that one search looks at, so that a filter without matches ends.
 const SEARCHED_MAX: usize = 20_000;
+/// Tickets of which one search reads more than their row, for terms such as `agent:`.
+const READ_MAX: usize = 2_000;
 const SEARCH_PAGE: u32 = 500;
 
-/// A filter as a person types it. All terms must match.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TicketFilter {
-    pub stages: Vec<Stage>,
-    pub epic: Option<String>,
-    /// Part of the repository's path.
-    pub repository: Option<String>,
-    /// Words in the id or the title, in lower case.
-    pub words: Vec<String>,
-    /// Sentences about terms that are not understood.
-    pub problems: Vec<String>,
+/// Tickets that match a filter.
+#[derive(Debug, Default)]
+pub struct FoundTickets {
+    pub items: Vec<TicketRow>,
+    /// The `after` of the next page, also if the search ended at the limit of tickets that one
+    /// search looks at.
+    pub next: Option<String>,
 }
 
-impl TicketFilter {
-    /// Parses a filter; a term that is not understood becomes a problem and is left out.
-    pub fn parse(text: &str) -> Self {
-        let mut filter = Self::default();
-        for term in text.split_whitespace() {
-            match term.split_once(':') {
-                Some(("stage", words)) => filter.add_stages(words),
-                Some(("epic", epic)) => filter.epic = Some(epic.to_owned()),
-                Some(("repo", name)) => filter.repository = Some(name.to_lowercase()),
-                Some(_) | None => filter.words.push(term.to_lowercase()),
-            }
-        }
-        filter
-    }
-
-    fn add_stages(&mut self, words: &str) {
-        for word in words.split(',') {
-            if let Some(stage) = Stage::parse(word) {
-                self.stages.push(stage);
-                continue;
-            }
-            let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.as_str()).collect();
-            let known = known.join(", ");
-            self.problems
-                .push(format!("{word:?} is not a stage. Stages are {known}."));
-        }
-    }
-
-    /// True if the store can answer the whole filter.
-    fn is_by_stage(&self) -> bool {
-        self.epic.is_none() && self.repository.is_none() && self.words.is_empty()
-    }
-
-    fn matches(&self, row: &TicketRow) -> bool {
-        let text = format!("{} {}", row.id, row.title).to_lowercase();
-        let epic = self.epic.as_ref();
-        let repository = row.repository.as_deref().unwrap_or_default().to_lowercase();
-        self.words.iter().all(|word| text.contains(word))
-            && epic.is_none_or(|epic| row.epic.as_ref() == Some(epic))
-            && self
-                .repository
-                .as_ref()
-                .is_none_or(|part| repository.contains(part))
-    }
+/// Words by which a list can be sorted.
+pub fn sort_words() -> [&'static str; 6] {
+    TicketSort::ALL.map(TicketSort::word)
 }
 
-/// Lists matching tickets, newest first. `next` continues the search, also if it ended at the
-/// limit of tickets that one search looks at.
+/// Lists matching tickets. `sort` is a word such as `cost`, or `-cost` for the highest first;
+/// without it the newest come first.
 pub async fn search(
     app: &App,
     filter: &TicketFilter,
-    mut after: Option<i64>,
+    (sort, after): (Option<&str>, Option<&str>),
     most: u32,
-) -> Result<Paged<TicketRow>, Failure> {
-    let stages = filter.stages.clone();
-    if filter.is_by_stage() {
-        return tickets::list(app, stages, None, &Page { after, most }).await;
-    }
-    let (mut items, mut searched) = (Vec::new(), 0);
-    while searched < SEARCHED_MAX {
-        let page = Page {
-            after,
-            most: SEARCH_PAGE,
+) -> Result<FoundTickets, Failure> {
+    let order = sort.map_or(Ok(TicketOrder::default()), parse_order)?;
+    let mut position = after.map(|text| parse_position(text, order)).transpose()?;
+    let only_stage = filter.is_by_stage();
+    let page_size = if only_stage { most } else { SEARCH_PAGE };
+    let (mut items, mut searched, mut read) = (Vec::new(), 0, 0);
+    while searched < SEARCHED_MAX && read < READ_MAX {
+        let query = TicketQuery {
+            stages: filter.stages.clone(),
+            epic: filter.epic.clone(),
+            words: filter.words.clone(),
+            order,
+            after_value: position.and_then(|(value, _)| value),
+            ..TicketQuery::default()
         };
-        let rows = tickets::list(app, stages.clone(), None, &page).await?;
+        let page = Page {
+            after: position.map(|(_, number)| number),
+            most: page_size,
+        };
+        let rows = tickets::search(app, query, &page).await?;
         searched += rows.items.len();
-        for row in rows.items {
-            if !filter.matches(&row) {
+        let has_more = rows.next.is_some();
+        let last = rows.items.len();
+        for (index, row) in rows.items.into_iter().enumerate() {
+            let place = format_position(&row, order);
+            position = Some(parse_position(&place, order)?);
+            if !filter.matches_row(&row, app.now()) {
                 continue;
             }
-            let number = row.number;
+            if filter.reads_tickets() {
+                read += 1;
+                let ticket = app.coordinator.ticket(&row.id).await?.ticket;
+                if !filter.matches_ticket(&ticket) {
+                    continue;
+                }
+            }
             items.push(row);
             if items.len() >= most as usize {
-                let next = Some(number);
-                return Ok(Paged { items, next });
+                let next = (has_more || index + 1 < last).then_some(place);
+                return Ok(FoundTickets { items, next });
             }
         }
-        after = rows.next;
-        if after.is_none() {
-            break;
+        if !has_more {
+            return Ok(FoundTickets { items, next: None });
         }
     }
-    Ok(Paged { items, next: after })
+    let next = position.map(|(value, number)| match value {
+        Some(value) => format!("{value}.{number}"),
+        None => number.to_string(),
+    });
+    Ok(FoundTickets { items, next })
 }
 
 /// Loads the rows of these tickets, as a list would show them.
@@ -138,19 +121,4 @@ pub async fn rows(
         });
     }
     Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_has_terms_and_words_and_names_what_it_does_not_know() {
-        let filter = TicketFilter::parse("stage:queued,nonsense Epic:x epic:pay repo:Shop Greet");
-        assert_eq!(filter.stages, [Stage::Queued]);
-        assert_eq!(filter.epic.as_deref(), Some("pay"));
-        assert_eq!(filter.repository.as_deref(), Some("shop"));
-        assert_eq!(filter.words, ["epic:x", "greet"]);
-        assert!(filter.problems[0].starts_with("\"nonsense\" is not a stage"));
-    }
 }

@@ -11,6 +11,9 @@ use super::App;
 use crate::failure::Failure;
 use crate::settings::ticket_file::{TicketRequest, id_for};
 
+/// Tickets that are looked at for their repositories.
+const RECENT_MAX: u32 = 200;
+
 /// A new ticket and its first stage.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AddedTicket {
@@ -161,6 +164,16 @@ pub async fn dependents(app: &App, id: &TicketId, most: u32) -> Result<Vec<Ticke
     };
     let page = Page { after: None, most };
     Ok(search(app, query, &page).await?.items)
+}
+
+/// Lists the repositories of the newest tickets, for a choice in a form.
+pub async fn recent_repositories(app: &App) -> Result<BTreeSet<String>, Failure> {
+    let page = Page {
+        after: None,
+        most: RECENT_MAX,
+    };
+    let rows = list(app, Vec::new(), None, &page).await?.items;
+    Ok(rows.into_iter().filter_map(|row| row.repository).collect())
 }
 
 /// Cancels a ticket in the person's name.

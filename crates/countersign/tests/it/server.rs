@@ -8,6 +8,7 @@ mod contracts;
 mod dashboard;
 mod dashboard_pages;
 mod dashboard_text;
+mod dashboard_work;
 mod door;
 mod git_http;
 mod logs;

@@ -3,14 +3,17 @@
 use flow::Stage;
 use maud::{Markup, html};
 
-use super::layout::{PageFrame, page, topic};
-use super::parts::{empty, ticket_card};
+use super::layout::{PageFrame, icon, page, topic};
+use super::parts::{empty, query_text, ticket_card};
 use super::{PageContext, PageResult, Viewer, html as respond};
 use app::failure::Failure;
-use app::operations::{Page, tickets};
+use app::operations::ticket_search::{self, TicketFilter};
+use app::operations::tickets;
 
 /// Cards in a column: this is what bounds the memory of a tab.
 const CARDS_MAX: u32 = 50;
+
+const ENDED: &str = "ended";
 
 /// Columns: element id, heading and stages.
 const COLUMNS: [(&str, &str, &[Stage]); 8] = [
@@ -26,7 +29,7 @@ const COLUMNS: [(&str, &str, &[Stage]); 8] = [
     ("rework", "Rework", &[Stage::Rework]),
     ("merging", "Merging", &[Stage::Approved, Stage::Merging]),
     (
-        "ended",
+        ENDED,
         "Ended",
         &[Stage::Done, Stage::Failed, Stage::Cancelled],
     ),
@@ -37,7 +40,10 @@ pub async fn show(context: Viewer) -> PageResult {
     let columns = columns(&context).await?;
     let total = tickets::tally(&context.app).await?;
     let body = html! {
-        h1 { "Board" }
+        div.heading {
+            h1 { "Board" }
+            @if context.may_change() { div.actions { a.button.primary href="/new" { (icon("new")) "New ticket" } } }
+        }
         @if total.iter().all(|(_, count)| *count == 0) {
             (empty("No tickets yet.", &html! {
                 p { "Add one and run it:" }
@@ -61,25 +67,24 @@ pub async fn columns(context: &PageContext) -> Result<Vec<Markup>, Failure> {
     for (id, heading, stages) in COLUMNS {
         let counts = tally.iter().filter(|(stage, _)| stages.contains(stage));
         let count: u64 = counts.map(|(_, count)| count).sum();
-        let page = Page {
-            after: None,
-            most: CARDS_MAX,
-        };
-        let mut rows = tickets::list(&context.app, stages.to_vec(), None, &page).await?;
-        // A fixed order: a card does not move while its ticket stays in the column.
-        rows.items.sort_by_key(|row| {
-            (
-                std::cmp::Reverse(row.priority),
-                std::cmp::Reverse(row.number),
-            )
-        });
         let words: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
-        let all = format!("/tickets?q=stage:{}", words.join(","));
+        let query = format!("stage:{}", words.join(","));
+        // A fixed order: a card does not move while its ticket stays in the column. What has ended
+        // is read from the end.
+        let sort = if id == ENDED { "-updated" } else { "-priority" };
+        let filter = TicketFilter::parse(&query);
+        let rows =
+            ticket_search::search(&context.app, &filter, (Some(sort), None), CARDS_MAX).await?;
+        let all = format!(
+            "/tickets{}",
+            query_text([("q", query.as_str()), ("sort", sort)])
+        );
         columns.push(html! {
             section.column id=(column_id(id)) aria-label=(heading) {
                 h2 { a href=(all) { (heading) } " " span.count { (count) } }
                 ul { @for row in &rows.items { (ticket_card(context, row)) } }
-                @if rows.next.is_some() { p { a href=(all) { "More" } } }
+                @if rows.items.is_empty() { p.none { "none" } }
+                @if rows.next.is_some() { p.more { a href=(all) { "All " (count) } } }
             }
         });
     }

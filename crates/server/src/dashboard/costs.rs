@@ -1,4 +1,4 @@
-//! Costs and quality, as plots that are drawn here as SVG.
+//! Costs and quality, as plots. Unknown figures are left out: a zero would be a claim.
 
 use std::collections::BTreeMap;
 
@@ -6,66 +6,104 @@ use flow::insight::FindingOutcomes;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, page};
-use super::parts::{duration, empty, usd};
+use super::parts::{duration, empty, grouped, severity_word, usd};
+use super::svg::{PlotBar, bars, days};
 use super::{PageResult, Viewer, html as respond};
-use app::operations::questions::Question;
-use app::operations::questions::work::ShowInsights;
+use app::operations::insights::{InsightPlots, load_plots};
 
-/// Bars in one plot; the largest come first.
-const BARS_MAX: usize = 12;
-const BAR_HEIGHT: u32 = 22;
-/// Width of the area of the bars, and of the labels before it.
-const PLOT_WIDTH: u64 = 380;
-const LABEL_WIDTH: u64 = 170;
+/// Days in the plots.
+const DAYS: u32 = 30;
+/// Rows of a table.
+const ROWS_MAX: usize = 12;
 
 pub async fn show(context: Viewer) -> PageResult {
-    let insights = ShowInsights::default().answer(&context.app).await?;
+    let InsightPlots {
+        insights,
+        days: figures,
+        severities,
+    } = load_plots(&context.app, DAYS).await?;
     let costs = &insights.costs;
+    let spent = &costs.spent;
+    let accepted = (insights.accepted > 0).then(|| insights.accepted.to_string());
     let facts = [
-        ("Tickets", Some(insights.tickets.to_string())),
-        ("Accepted", Some(insights.accepted.to_string())),
-        ("Went to a person", Some(insights.escalated.to_string())),
-        ("Spent", usd(costs.spent.usd_micros)),
+        (
+            "Tickets",
+            (insights.tickets > 0).then(|| insights.tickets.to_string()),
+        ),
+        ("Landed", accepted),
+        (
+            "Wait for a person",
+            (insights.escalated > 0).then(|| insights.escalated.to_string()),
+        ),
+        ("Spent", usd(spent.usd_micros)),
         ("Per ticket", usd(costs.usd_micros_per_ticket)),
         ("Per round", usd(costs.usd_micros_per_round)),
         (
-            "Per accepted change",
+            "Per landed change",
             costs.usd_micros_per_accepted.and_then(usd),
         ),
-        (
-            "Tokens",
-            (costs.spent.tokens > 0).then(|| costs.spent.tokens.to_string()),
-        ),
+        ("Tokens", (spent.tokens > 0).then(|| grouped(spent.tokens))),
         (
             "Time of agents",
-            (costs.spent.wall_ms > 0).then(|| duration(costs.spent.wall_ms)),
+            (spent.wall_ms > 0).then(|| duration(spent.wall_ms)),
         ),
     ];
-    let rounds: Vec<(String, u64)> = insights
+    let day = |value: u64, shown: Option<String>, at: flow::Time| PlotBar {
+        label: at.to_iso().get(5..10).unwrap_or_default().to_owned(),
+        value,
+        shown: shown.unwrap_or_else(|| "nothing".to_owned()),
+    };
+    let per_day: Vec<PlotBar> = figures
+        .iter()
+        .map(|one| day(one.usd_micros, usd(one.usd_micros), one.day))
+        .collect();
+    let per_landed: Vec<PlotBar> = figures
+        .iter()
+        .map(|one| {
+            let each = one.usd_micros_per_landed().unwrap_or(0);
+            day(each, usd(each), one.day)
+        })
+        .collect();
+    let landed: Vec<PlotBar> = figures
+        .iter()
+        .map(|one| {
+            let count = u64::from(one.landed);
+            day(count, Some(format!("{count} landed")), one.day)
+        })
+        .collect();
+    let rounds: Vec<PlotBar> = insights
         .rounds_to_approval
         .iter()
-        .map(|(rounds, count)| (format!("{rounds} rounds"), u64::from(*count)))
+        .map(|(rounds, count)| {
+            let word = if *rounds == 1 { "round" } else { "rounds" };
+            plain_bar(format!("{rounds} {word}"), *count)
+        })
         .collect();
-    let paths: Vec<(String, u64)> = insights
+    let paths: Vec<PlotBar> = insights
         .paths
         .iter()
-        .map(|(path, count)| (path.clone(), u64::from(*count)))
+        .map(|(path, count)| plain_bar(path.clone(), *count))
         .collect();
     let body = html! {
         h1 { "Costs and quality" }
         @if insights.tickets == 0 {
             (empty("Nothing to count yet.", &html! { p.quiet { "Figures appear after the first round." } }))
         }
-        // Unknown figures are left out: a zero would be a claim.
         div.tiles { @for (name, value) in &facts {
             @if let Some(value) = value { div.tile { span.meta { (name) } strong { (value) } } }
         } }
-        @if let Some(count) = costs.newest_only { p.quiet { "Only the newest " (count) " tickets are counted." } }
-        (bars("Rounds to approval", &rounds))
-        (outcomes("Findings by reviewer: the share that led to a fix is its precision", &insights.reviewers))
-        (outcomes("Findings by category", &insights.categories))
-        (outcomes("Findings by builder", &insights.builders))
-        (bars("Files with the most findings", &paths))
+        @if let Some(count) = costs.newest_only { p.quiet { "Only the newest " (grouped(count)) " tickets are counted." } }
+        div.plots {
+            (days("Cost per day", &per_day))
+            (days("Cost per landed change, by day", &per_landed))
+            (days("Landed changes per day", &landed))
+            (bars("Rounds to approval", &rounds))
+            (bars("Files with the most findings", &paths))
+        }
+        (severity_table(&severities))
+        (outcomes("Precision of reviewers", "The share of a reviewer's findings that led to a verified fix.", &insights.reviewers))
+        (outcomes("Findings by category", "", &insights.categories))
+        (outcomes("Findings by builder", "", &insights.builders))
     };
     let frame = PageFrame {
         title: "Costs",
@@ -75,59 +113,80 @@ pub async fn show(context: Viewer) -> PageResult {
     Ok(respond(page(&context, frame, &body).await?))
 }
 
-/// Draws horizontal bars with their labels and values.
-fn bars(title: &str, values: &[(String, u64)]) -> Markup {
-    if values.is_empty() {
-        return html! {};
+fn plain_bar(label: String, count: u32) -> PlotBar {
+    PlotBar {
+        label,
+        value: u64::from(count),
+        shown: count.to_string(),
     }
-    let most = values
-        .iter()
-        .map(|(_, value)| *value)
-        .max()
-        .unwrap_or(1)
-        .max(1);
-    let shown: Vec<_> = values.iter().take(BARS_MAX).collect();
-    let height = u32::try_from(shown.len()).unwrap_or(0) * BAR_HEIGHT;
+}
+
+fn head(first: &str) -> Markup {
     html! {
-        figure.panel {
-            figcaption { h2 { (title) } }
-            svg.plot viewBox=(format!("0 0 600 {height}")) role="img" aria-label=(title) {
-                @for (index, (label, value)) in shown.iter().enumerate() {
-                    @let y = index * BAR_HEIGHT as usize;
-                    text x=(LABEL_WIDTH - 8) y=(y + 15) text-anchor="end" { (findings::shorten(label, 26)) }
-                    rect x=(LABEL_WIDTH) y=(y + 4) height="14" rx="2" width=(value * PLOT_WIDTH / most) {}
-                    text x=(LABEL_WIDTH + value * PLOT_WIDTH / most + 6) y=(y + 15) { (value) }
-                }
+        thead { tr { th { (first) } th.num { "Found" } th.num { "Fixed" } th.num { "Refuted" } th.num { "Waived" } th.num { "Open" } th { "What became of them" } } }
+    }
+}
+
+fn cells(one: &FindingOutcomes) -> Markup {
+    let count = |number: u32| html! { td.num { @if number > 0 { (number) } } };
+    html! {
+        (count(one.found)) (count(one.fixed)) (count(one.refuted)) (count(one.waived)) (count(one.open))
+        td.share-cell { (share(one)) " " (one.precision().unwrap_or_default()) " % fixed" }
+    }
+}
+
+/// Draws the outcomes as parts of one bar; the words are in the table.
+fn share(one: &FindingOutcomes) -> Markup {
+    let whole = one.found.max(1);
+    let parts = [
+        ("fixed", one.fixed),
+        ("refuted", one.refuted),
+        ("waived", one.waived),
+        ("open", one.open),
+    ];
+    let mut x = 0;
+    html! {
+        svg.share viewBox="0 0 100 10" role="img" aria-label=(format!("{} of {} led to a fix", one.fixed, one.found)) {
+            rect.rest width="100" height="10" rx="2" {}
+            @for (class, count) in parts {
+                @let width = count * 100 / whole;
+                @if width > 0 { rect.(class) x=(x) width=(width) height="10" {} }
+                @let () = x += width;
             }
         }
     }
 }
 
-/// Draws what became of findings, with the same figures in a table.
-fn outcomes(title: &str, groups: &BTreeMap<String, FindingOutcomes>) -> Markup {
-    if groups.is_empty() {
+fn severity_table(severities: &[(String, FindingOutcomes)]) -> Markup {
+    if severities.is_empty() {
         return html! {};
     }
     html! {
         section.panel {
+            h2 { "Findings by severity" }
+            div.wide { table.rows {
+                (head("Severity"))
+                tbody { @for (word, one) in severities { tr { td.grow { (severity_word(word)) } (cells(one)) } } }
+            } }
+        }
+    }
+}
+
+/// Draws what became of findings, with the same figures in a table.
+fn outcomes(title: &str, meaning: &str, groups: &BTreeMap<String, FindingOutcomes>) -> Markup {
+    if groups.is_empty() {
+        return html! {};
+    }
+    let mut groups: Vec<_> = groups.iter().collect();
+    groups.sort_by_key(|(_, one)| std::cmp::Reverse(one.found));
+    html! {
+        section.panel {
             h2 { (title) }
-            table.rows {
-                thead { tr { th { "Name" } th.num { "Found" } th.num { "Fixed" } th.num { "Refuted" } th.num { "Waived" } th.num { "Open" } th { "Led to a fix" } } }
-                tbody { @for (name, one) in groups.iter().take(BARS_MAX) {
-                    @let share = (one.fixed * 100).checked_div(one.found).unwrap_or_default();
-                    tr {
-                        td.grow { (name) }
-                        td.num { (one.found) } td.num { (one.fixed) } td.num { (one.refuted) } td.num { (one.waived) } td.num { (one.open) }
-                        td {
-                            svg.share viewBox="0 0 100 10" role="img" aria-label=(format!("{share} percent")) {
-                                rect.rest width="100" height="10" rx="2" {}
-                                rect width=(share) height="10" rx="2" {}
-                            }
-                            " " (share) " %"
-                        }
-                    }
-                } }
-            }
+            @if !meaning.is_empty() { p.quiet { (meaning) } }
+            div.wide { table.rows {
+                (head("Name"))
+                tbody { @for (name, one) in groups.iter().take(ROWS_MAX) { tr { td.grow { (name) } (cells(one)) } } }
+            } }
         }
     }
 }

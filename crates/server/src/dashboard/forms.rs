@@ -15,13 +15,15 @@ use crate::web::ServerState;
 use app::operations::person_findings::PersonFinding;
 use app::operations::questions::Question;
 use app::operations::questions::decisions::{
-    AddFindings, CancelTicket, ResolveEscalation, WaiveFinding,
+    AddFindings, CancelTicket, RaiseBudget, ResolveEscalation, WaiveFinding,
 };
 use app::operations::questions::messages::MarkMessageRead;
 use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken, ShareTicket,
 };
 use app::operations::questions::work::AcceptEpic;
+use app::operations::ticket_search::parse_dollars;
+use app::operations::tickets::BudgetScope;
 use app::operations::viewed_files;
 use app::operations::{browser_sessions, share_links};
 
@@ -59,6 +61,12 @@ impl SubmittedForm {
         if is_query { next } else { "" }
     }
 
+    /// Returns all values of a field that may occur several times.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let fields = self.0.iter().filter(move |(field, _)| field == name);
+        fields.map(|(_, value)| value.as_str())
+    }
+
     /// Refuses a form that was not made for this session.
     pub fn require_token(&self, context: &PageContext) -> Result<(), PageError> {
         let given = self.get(TOKEN_FIELD).unwrap_or_default();
@@ -71,7 +79,7 @@ impl SubmittedForm {
     }
 
     /// Checks the token and the person's role, and returns the app for the change.
-    fn acting(&self, context: &PageContext) -> Result<app::operations::App, PageError> {
+    pub fn acting(&self, context: &PageContext) -> Result<app::operations::App, PageError> {
         self.require_token(context)?;
         if !context.may_change() {
             return Err(PageError::forbidden(
@@ -115,6 +123,7 @@ pub fn router() -> Router<ServerState> {
             post(on_ticket::<ResolveEscalation>),
         )
         .route("/tickets/{ticket}/cancel", post(on_ticket::<CancelTicket>))
+        .route("/tickets/{ticket}/budget", post(raise_budget))
         .route(
             "/tickets/{ticket}/findings/{finding}/waive",
             post(on_ticket::<WaiveFinding>),
@@ -254,6 +263,53 @@ async fn revoke_link(
     let ended = share_links::revoke(&app, &link).await;
     ended.map_err(|failure| PageError::from(failure).back_to("/settings"))?;
     Ok(see("/settings"))
+}
+
+/// Replaces the limits of one scope. A person types dollars and minutes.
+async fn raise_budget(
+    context: Viewer,
+    Path(path): Path<PathFields>,
+    body: Bytes,
+) -> Result<Response, PageError> {
+    let form = SubmittedForm::parse(&body)?;
+    let app = form.acting(&context)?;
+    let back = ticket_path(&path);
+    let field = |name: &str| {
+        form.get(name)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    };
+    let bad = |name: &str| {
+        let why = format!("{name} is not a number; nothing was changed.");
+        PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why).back_to(&back)
+    };
+    let number = |name: &'static str| match field(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(name)),
+    };
+    let usd_micros = match field("usd") {
+        None => None,
+        Some(text) => Some(parse_dollars(text).ok_or_else(|| bad("usd"))?),
+    };
+    let question = RaiseBudget {
+        ticket: path.get("ticket").cloned().unwrap_or_default(),
+        scope: match field("scope") {
+            Some("round") => BudgetScope::Round,
+            Some("day") => BudgetScope::Day,
+            _ => BudgetScope::Ticket,
+        },
+        usd_micros,
+        tokens: number("tokens")?,
+        wall_secs: number("minutes")?.map(|minutes| minutes.saturating_mul(60)),
+        why: field("why").unwrap_or_default().to_owned(),
+    };
+    if question.why.is_empty() {
+        let why = "A reason is missing; nothing was changed.";
+        return Err(PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why).back_to(&back));
+    }
+    let answered = question.answer(&app).await.map_err(PageError::from);
+    answered.map_err(|error| error.back_to(&back))?;
+    Ok(see(&back))
 }
 
 /// Marks a file of the diff as read, or as unread.

@@ -3,15 +3,17 @@
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{empty, ticket_row, time};
+use super::parts::{empty, ticket_card, time, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
+use app::operations::TicketRow;
 use app::operations::escalations::PendingEscalation;
 use app::operations::messages::PersonMessage;
 use app::operations::overview::{self, TicketGroup};
 use app::operations::questions::Question;
-use app::operations::questions::decisions::ListEscalations;
+use app::operations::questions::decisions::ShowEscalation;
 use app::operations::questions::messages::ListMessages;
 use app::operations::questions::work::ShowStatus;
+use app::operations::ticket_search::{self, TicketFilter};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
@@ -30,41 +32,45 @@ pub async fn show(context: Viewer) -> PageResult {
 
 async fn body(context: &PageContext) -> Result<Markup, PageError> {
     let app = &context.app;
-    let question = ListEscalations {
-        limit: Some(SHOWN_MAX),
-        ..ListEscalations::default()
-    };
-    let mut waiting = question.answer(app).await?;
     // The oldest first: whoever waits longest is served first.
-    waiting.items.reverse();
+    let filter = TicketFilter::parse("stage:escalated");
+    let rows = ticket_search::search(app, &filter, (Some("updated"), None), SHOWN_MAX).await?;
+    let mut waiting = Vec::with_capacity(rows.items.len());
+    for row in &rows.items {
+        let question = ShowEscalation {
+            ticket: row.id.to_string(),
+        };
+        waiting.push((row, question.answer(app).await?));
+    }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
-    let nothing = waiting.items.is_empty() && messages.is_empty() && status.silent.is_empty();
+    let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
+    let group =
+        |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
         h1 { "Inbox" }
         (news(0))
         @if nothing { (nobody_waits(context).await?) }
-        @for escalation in &waiting.items { (escalation_card(context, escalation)) }
-        @if waiting.next.is_some() {
-            p { a href="/tickets?q=stage:escalated" { "All tickets that wait for a person" } }
+        @if !waiting.is_empty() { (group("Need your decision", waiting.len())) }
+        @for (row, escalation) in &waiting { (escalation_card(context, row, escalation)) }
+        @if rows.next.is_some() {
+            p { a href="/tickets?q=stage:escalated&sort=updated" { "All tickets that wait for a person" } }
         }
         @if !messages.is_empty() {
-            h2 { "Messages" }
+            (group("Messages", messages.len()))
             @for one in &messages { (message_card(context, one)) }
         }
         @if !status.silent.is_empty() {
-            h2 { "Silent agents" }
+            (group("Silent agents", status.silent.len()))
             @for silent in &status.silent {
-                section.panel.row {
-                    (icon("wait"))
-                    p { strong { (silent.agent) } " (" (silent.role) "): " (silent.why) }
-                    span.meta { (time(silent.since, context.now())) }
+                section.panel.slim data-row {
+                    p { (icon("wait")) strong { (silent.agent) } " (" (silent.role) ") " (silent.why) ". " span.meta { "Last seen " (time(silent.since, context.now())) } }
                 }
             }
         }
         @if !status.pauses.is_empty() {
-            h2 { "Pauses" }
-            p { a href="/queues" { (status.pauses.len()) " in force" } }
+            (group("Pauses", status.pauses.len()))
+            p { a href="/queues" { (icon("pause")) "See what is paused" } }
         }
     })
 }
@@ -84,30 +90,57 @@ async fn nobody_waits(context: &PageContext) -> Result<Markup, PageError> {
     let ended = ended.await?.items;
     Ok(html! {
         (empty("Nobody waits for a person.", &html! {
-            p.quiet { "Escalations, messages and silent agents appear here." }
+            p.quiet { "Escalations, messages and silent agents appear here by themselves." }
+            p { a.button href="/board" { "See the board" } }
         }))
         @if !ended.is_empty() {
             h2 { "Ended last" }
-            table.rows { tbody { @for row in &ended { (ticket_row(context, row)) } } }
+            ul.cards { @for row in &ended { (ticket_card(context, row)) } }
         }
     })
 }
 
-fn escalation_card(context: &PageContext, escalation: &PendingEscalation) -> Markup {
+fn escalation_card(
+    context: &PageContext,
+    row: &TicketRow,
+    escalation: &PendingEscalation,
+) -> Markup {
     let path = format!("/tickets/{}", escalation.id);
     let last = escalation.feedback.last();
     html! {
         section.panel.urgent data-row {
-            h2 { a.title href=(path) { (escalation.title) } " " code { (escalation.id) } }
-            p.reason { (icon("alert")) (escalation.reason) }
-            @if !escalation.evidence.is_empty() {
-                details { summary { "Evidence" } pre { (escalation.evidence) } }
+            div.heading {
+                h3 { a.title href=(path) { (escalation.title) } }
+                span.meta { code { (escalation.id) } " · waits since " (time(row.updated_at, context.now())) }
             }
-            @if last.is_some() { p { a href=(format!("{path}/diff")) { "See the change and its findings" } } }
+            p.reason { (icon("alert")) (sentence(&escalation.reason)) }
+            p.meta.strip {
+                @if row.round > 0 { span { "round " (row.round) } }
+                @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix open" } }
+                @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
+                @if last.is_some() { a href=(format!("{path}/diff")) { (icon("diff")) "Change and findings" } }
+            }
+            @if !escalation.evidence.is_empty() {
+                details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
+            }
             @if context.may_change() {
-                details { summary { "Decide" } (ticket::decision_form(context, escalation, None)) }
+                details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
             }
         }
+    }
+}
+
+/// Makes a sentence of a reason: a capital letter and a full stop.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
+    if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
+        text
+    } else {
+        format!("{text}.")
     }
 }
 

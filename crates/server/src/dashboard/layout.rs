@@ -8,7 +8,7 @@ use app::operations::overview::{self, TicketGroup};
 use app::operations::questions::format_cursor;
 
 /// Sections of the navigation: path, name, icon, and the key after `g`.
-const SECTIONS: [(&str, &str, &str, &str); 9] = [
+pub const SECTIONS: [(&str, &str, &str, &str); 9] = [
     ("/", "Inbox", "inbox", "i"),
     ("/board", "Board", "board", "b"),
     ("/tickets", "Tickets", "list", "t"),
@@ -62,9 +62,9 @@ pub async fn page(
                         }
                     }
                 }
-                form.search action="/tickets" method="get" role="search" {
+                form.search action="/jump" method="get" role="search" {
                     label.hidden for="jump" { "Search tickets" }
-                    input #jump type="search" name="q" placeholder="Search tickets  /"
+                    input #jump type="search" name="q" placeholder="Search or jump  /"
                         autocomplete="off" spellcheck="false";
                 }
                 form.person method="post" action="/logout" {
@@ -82,6 +82,7 @@ pub async fn page(
             }
             div #offline.toast role="status" hidden { "Connection lost. Reconnecting…" }
             dialog #keys { (keys()) }
+            (jump_dialog())
         },
     ))
 }
@@ -111,16 +112,37 @@ pub fn waiting_badge(count: u64) -> Markup {
     }
 }
 
+/// Renders the dialog that `Ctrl-K` opens.
+fn jump_dialog() -> Markup {
+    html! {
+        dialog #jump-to aria-label="Jump to" {
+            form action="/jump" method="get" {
+                label.hidden for="jump-text" { "Jump to a ticket, an epic or a page" }
+                input #jump-text type="search" name="q" autocomplete="off" spellcheck="false"
+                    placeholder="Jump to a ticket, an epic or a page"
+                    hx-get="/jump/list" hx-trigger="input changed delay:120ms, focus once" hx-target="#jump-list" hx-swap="innerHTML";
+            }
+            ul #jump-list {}
+        }
+    }
+}
+
 fn keys() -> Markup {
     let lines = [
         ("?", "this list"),
-        ("/ or Ctrl-K", "search"),
+        ("/", "filter or search"),
+        ("Ctrl-K", "jump to anything"),
         ("g then i b t e a q c l s", "go to a section"),
         ("j k", "next, previous row"),
-        ("Enter", "open the row"),
+        ("Enter o", "open the row"),
+        ("x", "choose the row"),
         ("n p", "next, previous finding"),
         ("] [", "next, previous file"),
+        ("v", "mark the file as viewed"),
+        ("u s", "unified, split"),
+        ("c", "comment"),
         ("e", "to the decision"),
+        ("f", "follow the end of a run"),
         ("Esc", "close, leave a field"),
     ];
     html! {

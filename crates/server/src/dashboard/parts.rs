@@ -11,21 +11,42 @@ use app::operations::TicketRow;
 
 /// Renders a stage as an icon and a word; the colour only repeats them.
 pub fn stage(stage: Stage) -> Markup {
-    let (tone, mark) = match stage {
-        Stage::Escalated => ("urgent", "alert"),
-        Stage::Done | Stage::Approved => ("good", "passed"),
-        Stage::Failed => ("bad", "failed"),
-        Stage::Cancelled => ("quiet", "failed"),
-        Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Merging => ("active", "run"),
-        Stage::Rework => ("warn", "run"),
-        Stage::Pending | Stage::Queued | Stage::Blocked => ("quiet", "wait"),
+    let mark = match stage {
+        Stage::Escalated => "alert",
+        Stage::Done | Stage::Approved => "passed",
+        Stage::Failed | Stage::Cancelled => "failed",
+        Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Merging | Stage::Rework => {
+            "run"
+        }
+        Stage::Pending | Stage::Queued | Stage::Blocked => "wait",
     };
-    html! { span.tag.(tone) { (icon(mark)) (stage.as_str()) } }
+    html! { span.tag.(stage_tone(stage)) { (icon(mark)) (stage.as_str()) } }
+}
+
+/// Returns the class of a stage's colour.
+pub fn stage_tone(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Escalated => "urgent",
+        Stage::Done | Stage::Approved => "good",
+        Stage::Failed => "bad",
+        Stage::Building | Stage::Checking | Stage::Reviewing | Stage::Merging => "active",
+        Stage::Rework => "warn",
+        Stage::Pending | Stage::Queued | Stage::Blocked | Stage::Cancelled => "quiet",
+    }
+}
+
+/// Renders the notice that the live stream fills when something has changed since.
+pub fn stale_notice() -> Markup {
+    html! { p #stale.notice hidden role="status" { "Something has changed. " a href="" { "Reload" } } }
+}
+
+/// Renders a severity that is known by its word.
+pub fn severity_word(word: &str) -> Markup {
+    html! { span.tag.severity.(word) { (icon(word)) (word) } }
 }
 
 pub fn severity(severity: Severity) -> Markup {
-    let word = severity.word();
-    html! { span.tag.severity.(word) { (icon(word)) (word) } }
+    severity_word(severity.word())
 }
 
 /// Renders whether something passed.
@@ -144,17 +165,24 @@ pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
     let now = context.now();
     html! {
         tr id=(element_id("row", &row.id)) data-row {
-            td { (stage(row.stage)) }
+            td.state {
+                @if context.may_change() {
+                    input type="checkbox" name="ticket" value=(row.id) form="selection" aria-label=(format!("choose {}", row.id));
+                }
+                (stage(row.stage))
+            }
             td.grow {
                 a.title href=(format!("/tickets/{}", row.id)) { (row.title) }
                 span.meta {
                     code { (row.id) }
-                    @if let Some(epic) = &row.epic { " · " a href=(format!("/epics/{epic}")) { (epic) } }
+                    @if let Some(epic) = &row.epic { " · " a href=(format!("/epics/{}", encode(epic))) { (epic) } }
                     @if let Some(path) = &row.repository { " · " (repository_name(path)) }
+                    @if row.waits_for > 0 { " · waits for " (row.waits_for) }
                 }
             }
-            td.num { @if row.round > 0 { "round " (row.round) } }
+            td.num { @if row.round > 0 { (row.round) span.unit { " round" } } }
             td.num { @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } } }
+            td.num { (row.priority) span.unit { " priority" } }
             td.num { @if let Some(usd) = usd(row.usd_micros) { (usd) } }
             td.num { (time(row.updated_at, now)) }
         }

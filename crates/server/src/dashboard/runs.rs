@@ -1,12 +1,15 @@
 //! Runs of a ticket: the transcript of each agent and the output of each check, a bounded part of
 //! it at a time.
 
+mod record;
+
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{PageFrame, page};
+use super::layout::{PageFrame, icon, page};
+use super::markdown::markdown;
 use super::parts::{duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
 use app::operations::transcripts::{
@@ -18,8 +21,8 @@ use app::operations::transcripts::{
 const TURNS_MAX: usize = 500;
 /// Characters of one turn; the whole text is in the transcript's file.
 const TURN_CHARS_MAX: usize = 20_000;
-/// Lines after which a tool's output is folded.
-const FOLD_CHARS: usize = 600;
+/// Characters of a folded call or output that are shown.
+const FIRST_LINE_CHARS: usize = 160;
 
 async fn load(context: &PageContext, id: &str) -> Result<Vec<Transcript>, PageError> {
     let ticket = context.app.ticket(id).await?.ticket.id;
@@ -30,7 +33,7 @@ async fn load(context: &PageContext, id: &str) -> Result<Vec<Transcript>, PageEr
 pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
     let runs = load(&context, &id).await?;
     let body = html! {
-        p.meta { a href=(format!("/tickets/{id}")) { "← " (id) } }
+        p.crumbs { a href=(format!("/tickets/{id}")) data-up { (id) } " / Runs" }
         h1 { "Runs of " (id) }
         @if runs.is_empty() {
             (empty("No agent has run on this machine.", &html! {
@@ -78,7 +81,8 @@ pub async fn show(
     Path((id, number)): Path<(String, usize)>,
     Query(query): Query<RunQuery>,
 ) -> PageResult {
-    let ticket = context.app.ticket(&id).await?.ticket.id;
+    let stored = context.app.ticket(&id).await?.ticket;
+    let ticket = stored.id.clone();
     let headers = TranscriptQuery {
         headers_only: true,
         ..TranscriptQuery::default()
@@ -108,17 +112,12 @@ pub async fn show(
     let shown = run.lines.iter().enumerate();
     let path = format!("/tickets/{id}/runs/{number}");
     let body = html! {
-        p.meta { a href=(format!("/tickets/{id}/runs")) { "← Runs of " (id) } }
+        p.crumbs { a href=(format!("/tickets/{id}")) { (id) } " / " a href=(format!("/tickets/{id}/runs")) data-up { "Runs" } }
         h1 { (run.role) " by " (run.agent) ", round " (run.round) }
-        p.meta {
-            (ending(&run))
-            @if let Some(end) = &run.ended {
-                @if let Some(model) = &end.model { " · " (model) }
-                @if end.denials > 0 { " · " (end.denials) " refused tool calls" }
-            }
-            @if run.cut { " · the transcript is longer than the part that is read" }
-        }
-        @if run.lines.is_empty() { p.notice { "No output yet." } }
+        (record::run_record(&context, &stored.id, &run))
+        (record::sandbox_of_round(&stored, run.round))
+        @if run.cut { p.notice { "The transcript is longer than the part that is read; the file has all of it." } }
+        @if run.lines.is_empty() { p.notice { (icon("wait")) "No output yet." } }
         nav.pager {
             @if from > 0 { a href=(format!("{path}?from={}", from.saturating_sub(TURNS_MAX))) { "Earlier" } }
             @if !has_end { a href=(format!("{path}?from={}", from + TURNS_MAX)) { "Later" } }
@@ -170,24 +169,32 @@ async fn check_window(
 
 /// Renders one turn; the live stream adds them to the list.
 pub fn turn(number: usize, line: &TranscriptLine) -> Markup {
-    let (class, label) = match line.kind {
-        TranscriptLineKind::Said => ("said", "says"),
-        TranscriptLineKind::Tool => ("tool", "tool"),
-        TranscriptLineKind::Output => ("output", "output"),
-        TranscriptLineKind::Denied => ("denied", "refused"),
-        TranscriptLineKind::Error => ("error", "error"),
-        TranscriptLineKind::Other => ("other", "other"),
+    let (class, label, mark) = match line.kind {
+        TranscriptLineKind::Said => ("said", "says", "person"),
+        TranscriptLineKind::Tool => ("tool", "tool", "run"),
+        TranscriptLineKind::Output => ("output", "output", "log"),
+        TranscriptLineKind::Denied => ("denied", "refused", "failed"),
+        TranscriptLineKind::Error => ("error", "error", "alert"),
+        TranscriptLineKind::Other => ("other", "other", "log"),
     };
     let text = findings::shorten(&line.text, TURN_CHARS_MAX);
-    let folded = class == "output" && text.len() > FOLD_CHARS;
+    let first = findings::shorten(text.lines().next().unwrap_or_default(), FIRST_LINE_CHARS);
+    let rest = text.lines().count().saturating_sub(1);
+    let is_call = matches!(
+        line.kind,
+        TranscriptLineKind::Tool | TranscriptLineKind::Output
+    );
     html! {
-        li.(class) id=(format!("turn-{number}")) {
-            a.label href=(format!("#turn-{number}")) { (label) }
-            @if folded {
-                details { summary { "Output, " (text.lines().count()) " lines" } pre { (text) } }
-            } @else {
-                pre { (text) }
-            }
+        li.(class) id=(format!("turn-{number}")) data-row {
+            a.label href=(format!("#turn-{number}")) title=(format!("Link to turn {number}")) { (number) span.hidden { " " (label) } }
+            @if line.kind == TranscriptLineKind::Said { (markdown(&text)) }
+            @else if is_call && (rest > 0 || text.len() > FIRST_LINE_CHARS) {
+                details {
+                    summary { (icon(mark)) code { (first) } @if rest > 0 { span.meta { " +" (rest) " lines" } } }
+                    pre tabindex="0" { (text) }
+                }
+            } @else if is_call { p.call { (icon(mark)) code { (text) } } }
+            @else { pre { (icon(mark)) (text) } }
         }
     }
 }

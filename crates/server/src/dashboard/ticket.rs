@@ -251,6 +251,7 @@ async fn forms(context: &PageContext, stored: &Stored) -> Result<Markup, PageErr
         }
         (shared::share_form(context, ticket))
         @if !ticket.stage.is_terminal() {
+            (budget_form(context, ticket))
             details.panel {
                 summary { "Cancel this ticket" }
                 form method="post" action=(format!("/tickets/{}/cancel", ticket.id)) {
@@ -262,6 +263,27 @@ async fn forms(context: &PageContext, stored: &Stored) -> Result<Markup, PageErr
             }
         }
     })
+}
+
+fn budget_form(context: &PageContext, ticket: &Ticket) -> Markup {
+    html! {
+        details.panel {
+            summary { "Change its budget" }
+            form method="post" action=(format!("/tickets/{}/budget", ticket.id)) {
+                (form_token(context)) (version_field(ticket))
+                p.quiet { "The limits replace those of the chosen scope. An empty field means no limit." }
+                div.row {
+                    label { "Scope " select name="scope" { option value="ticket" { "whole ticket" } option value="round" { "each round" } option value="day" { "each day" } } }
+                    label { "Dollars " input name="usd" inputmode="decimal" pattern="[0-9]*[.]?[0-9]*" size="8"; }
+                    label { "Tokens " input name="tokens" inputmode="numeric" pattern="[0-9]*" size="10"; }
+                    label { "Minutes " input name="minutes" inputmode="numeric" pattern="[0-9]*" size="6"; }
+                }
+                label for="budget-why" { "Reason, recorded with your name" }
+                textarea #budget-why name="why" required rows="2" {}
+                button type="submit" { "Change the budget" }
+            }
+        }
+    }
 }
 
 /// Renders the choices of an escalation. The ticket's version goes along if the whole ticket is

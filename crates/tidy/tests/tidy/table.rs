@@ -146,6 +146,24 @@ pub const RULES: &[Rule] = &[
         fine: &[("crates/app/src/operations.rs", "use store::Store;")],
     },
     Rule {
+        fact: "no page writes markup past the template engine",
+        instead: "build it with maud, which escapes every text",
+        checks: &[code(
+            Scope::Production,
+            &["crates/server/"],
+            &[],
+            r"\bPreEscaped\b|\bpush_html\b",
+        )],
+        planted: &[(
+            "crates/server/src/dashboard/planted.rs",
+            "fn f(text: &str) -> Markup { PreEscaped(text.to_owned()) }",
+        )],
+        fine: &[(
+            "crates/server/src/dashboard/planted.rs",
+            "fn f(text: &str) -> Markup { html! { (text) } }",
+        )],
+    },
+    Rule {
         fact: "`git` knows no tickets",
         instead: "take paths and refs",
         checks: &[code(

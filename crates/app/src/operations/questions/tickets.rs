@@ -129,7 +129,7 @@ impl Question for ListTickets {
 }
 
 /// Parses an order such as `created` (oldest first) or `-cost` (highest first).
-fn parse_order(text: &str) -> Result<TicketOrder, Failure> {
+pub(crate) fn parse_order(text: &str) -> Result<TicketOrder, Failure> {
     let (ascending, word) = match text.strip_prefix('-') {
         Some(word) => (false, word),
         None => (true, text),
@@ -145,14 +145,17 @@ fn parse_order(text: &str) -> Result<TicketOrder, Failure> {
 
 /// Formats the position of a ticket in a list: its number, and before it the value of the column
 /// that the list is sorted by.
-fn format_position(row: &TicketRow, order: TicketOrder) -> String {
+pub(crate) fn format_position(row: &TicketRow, order: TicketOrder) -> String {
     match order.by {
         TicketSort::Created => row.number.to_string(),
         by => format!("{}.{}", by.value(row), row.number),
     }
 }
 
-fn parse_position(text: &str, order: TicketOrder) -> Result<(Option<i64>, i64), Failure> {
+pub(crate) fn parse_position(
+    text: &str,
+    order: TicketOrder,
+) -> Result<(Option<i64>, i64), Failure> {
     let read = || {
         if order.by == TicketSort::Created {
             return Some((None, text.parse().ok()?));

@@ -154,7 +154,7 @@ fn lists_filter_and_page_and_every_section_answers() {
     );
     for (path, text) in [
         ("/agents", "Agents"),
-        ("/queues", "ready"),
+        ("/queues", "Ready"),
         ("/epics", "No epics yet."),
         ("/costs", "Rounds to approval"),
         ("/log", "From the beginning"),

@@ -14,7 +14,7 @@ fn payloads() -> Vec<String> {
 }
 
 /// Elements that our pages use.
-const ELEMENTS: [&str; 62] = [
+const ELEMENTS: &[&str] = &[
     "html",
     "head",
     "meta",
@@ -77,6 +77,10 @@ const ELEMENTS: [&str; 62] = [
     "b",
     "hr",
     "article",
+    "abbr",
+    "blockquote",
+    "datalist",
+    "del",
 ];
 
 /// Reads every tag of a page and fails on one that our templates do not write.
@@ -110,7 +114,9 @@ fn is_our_markup(path: &str, page: &str) {
             assert!(!tag.to_lowercase().contains(start), "{path}: <{tag}>");
         }
     }
-    assert_eq!(scripts, 4, "{path}");
+    // A fragment has none.
+    let expected = if path.starts_with("/jump/list") { 0 } else { 4 };
+    assert_eq!(scripts, expected, "{path}");
     assert!(
         !page.contains(['\u{1b}', '\u{202e}', '\u{7}']),
         "{path}: control characters"
@@ -172,6 +178,12 @@ fn no_text_of_an_agent_becomes_markup() {
         "/settings",
         "/tickets/greet",
         "/tickets/greet/diff",
+        "/tickets/greet/diff?view=split",
+        "/tickets/greet/diff?comment=0.1",
+        "/new",
+        "/epics/new",
+        "/jump/list",
+        "/jump/list?q=script",
         "/tickets/greet/runs",
         "/tickets/greet/runs/1",
         "/tickets/greet/runs/2",
