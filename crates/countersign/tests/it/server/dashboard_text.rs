@@ -13,7 +13,6 @@ fn payloads() -> Vec<String> {
     serde_json::from_str(text).unwrap()
 }
 
-
 /// Elements that our pages use.
 const ELEMENTS: [&str; 62] = [
     "html",
