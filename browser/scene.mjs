@@ -104,7 +104,7 @@ export class Scene {
     if (status !== 201) throw new Error(`${id}: ${status} ${JSON.stringify(value)}`);
     return value;
   }
-  async ticket(id) { return (await this.rest("GET", `/api/v1/tickets/${id}`)).value; }
+  async ticket(id) { return (await this.rest("GET", `/api/v1/tickets/${id}`)).value.ticket; }
   async events(id) { return (await this.rest("GET", `/api/v1/tickets/${id}/events?limit=500`)).value.items; }
 
   // A request with headers that a browser does not let a page write, such as Host.

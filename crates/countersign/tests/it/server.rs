@@ -6,6 +6,7 @@ mod attempts;
 mod bridge;
 mod contracts;
 mod dashboard;
+mod dashboard_access;
 mod dashboard_pages;
 mod dashboard_text;
 mod dashboard_work;
