@@ -183,12 +183,18 @@ mod tests {
             assignees: names(&["Counter-Bot"]),
             ..open.clone()
         };
-        assert_eq!(review_reason(&assigned, &rules), Some(ReviewReason::Assigned));
+        assert_eq!(
+            review_reason(&assigned, &rules),
+            Some(ReviewReason::Assigned)
+        );
         let mut by_branch = ArrivedChange {
             base_branch: "release".to_owned(),
             ..open
         };
-        assert_eq!(review_reason(&by_branch, &rules), Some(ReviewReason::BaseBranch));
+        assert_eq!(
+            review_reason(&by_branch, &rules),
+            Some(ReviewReason::BaseBranch)
+        );
         by_branch.is_draft = true;
         assert_eq!(review_reason(&by_branch, &rules), None);
         let closed = ArrivedChange {
@@ -214,8 +220,20 @@ mod tests {
             ..plain.clone()
         };
         assert!(is_wanted(&labelled, &rules));
-        assert!(is_wanted(&ArrivedIssue { assignees: names(&["bot"]), ..plain.clone() }, &rules));
-        assert!(!is_wanted(&ArrivedIssue { is_closed: true, ..labelled }, &rules));
+        assert!(is_wanted(
+            &ArrivedIssue {
+                assignees: names(&["bot"]),
+                ..plain.clone()
+            },
+            &rules
+        ));
+        assert!(!is_wanted(
+            &ArrivedIssue {
+                is_closed: true,
+                ..labelled
+            },
+            &rules
+        ));
         assert!(is_wanted(&plain, &IntakeRules { all: true, ..rules }));
         assert!(!is_wanted(&plain, &IntakeRules::default()));
     }

@@ -73,7 +73,11 @@ mod tests {
         assert_eq!(Time(-1).to_iso(), "1969-12-31T23:59:59.999Z");
         assert_eq!(Time(i64::MAX).to_iso(), "9999-12-30T22:00:00.999Z");
         for text in ["2026-02-03T10:00:00.123Z", "2026-02-03T12:00:00.123+0200"] {
-            assert_eq!(Time::parse_iso(text), Some(Time(1_770_112_800_123)), "{text}");
+            assert_eq!(
+                Time::parse_iso(text),
+                Some(Time(1_770_112_800_123)),
+                "{text}"
+            );
         }
         assert_eq!(Time::parse_iso("yesterday"), None);
         assert!(Time(i64::MIN).to_iso().starts_with("-009999-"));

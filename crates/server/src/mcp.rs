@@ -141,7 +141,10 @@ fn compact_tool(mut tool: Tool) -> Tool {
     tool.input_schema = Arc::new(compact_root(&tool.input_schema));
     let output = tool.output_schema.as_deref();
     tool.output_schema = output.map(|schema| Arc::new(compact_root(schema)));
-    let is_of_forge = CHANGE_TOOLS.iter().chain(&ISSUE_TOOLS).any(|name| tool.name == *name);
+    let is_of_forge = CHANGE_TOOLS
+        .iter()
+        .chain(&ISSUE_TOOLS)
+        .any(|name| tool.name == *name);
     if tool.name == "wait_for_work" || is_of_forge {
         // The answer of `wait_for_work` is that of `get_my_assignment`, which has the whole schema;
         // the fields of a pull request explain themselves.

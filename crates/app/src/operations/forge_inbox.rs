@@ -105,7 +105,11 @@ impl ForgeInbox {
         let queue = Queue::from(name);
         let mut stop = self.stop.clone();
         while !stop.is_requested() {
-            let claimed = self.app.coordinator.claim_system_tasks(&queue, most, LEASE).await;
+            let claimed = self
+                .app
+                .coordinator
+                .claim_system_tasks(&queue, most, LEASE)
+                .await;
             match claimed.log_err("claim news of forges") {
                 Some(jobs) if !jobs.is_empty() => self.work_on(jobs).await,
                 claimed => tokio::select! {
@@ -125,7 +129,10 @@ impl ForgeInbox {
         let mut groups: Vec<(Option<ForgeJob>, Vec<Leased>)> = Vec::new();
         for job in jobs {
             let work = ForgeJob::read(&job.work);
-            match groups.iter_mut().find(|(known, _)| work.is_some() && *known == work) {
+            match groups
+                .iter_mut()
+                .find(|(known, _)| work.is_some() && *known == work)
+            {
                 Some((_, group)) => group.push(job),
                 None => groups.push((work, vec![job])),
             }
@@ -230,8 +237,11 @@ impl ForgeInbox {
         loop {
             match feed.next_page().await? {
                 Some(page) => {
-                    let mut tickets: Vec<_> =
-                        page.lines.iter().filter_map(|line| line.ticket.clone()).collect();
+                    let mut tickets: Vec<_> = page
+                        .lines
+                        .iter()
+                        .filter_map(|line| line.ticket.clone())
+                        .collect();
                     tickets.sort_unstable();
                     tickets.dedup();
                     for id in tickets {
@@ -280,7 +290,10 @@ impl ForgeInbox {
         let context = &ticket.spec.context;
         let found = match (&context.issue, &context.jira_key) {
             (Some(issue), _) => {
-                let link = self.links.iter().find(|link| link.name() == issue.connection);
+                let link = self
+                    .links
+                    .iter()
+                    .find(|link| link.name() == issue.connection);
                 (link?, issue.key.clone())
             }
             (None, Some(key)) => {

@@ -73,7 +73,11 @@ impl PacedTransport {
             }
             schedule.record(now + i64::try_from(wait.as_millis()).unwrap_or(0));
             let body = serde_json::to_value(&schedule)?;
-            if self.store.put_forge_state(ForgeState { body, ..state }).await? {
+            if self
+                .store
+                .put_forge_state(ForgeState { body, ..state })
+                .await?
+            {
                 return Ok(wait);
             }
         }

@@ -82,7 +82,11 @@ impl From<ForgeCursor> for PollCursor {
 
 impl PollState {
     fn budget(&self) -> u64 {
-        let limit = if self.limit == 0 { LIMIT_DEFAULT } else { self.limit };
+        let limit = if self.limit == 0 {
+            LIMIT_DEFAULT
+        } else {
+            self.limit
+        };
         limit * BUDGET_PERCENT / 100
     }
 
@@ -124,7 +128,11 @@ pub struct PollerStatus {
 
 /// Lists the pollers of all connections that were ever asked.
 pub async fn list_pollers(app: &App) -> Result<Vec<PollerStatus>, Failure> {
-    let states = app.coordinator.store.forge_states("poll/", STATES_MAX).await?;
+    let states = app
+        .coordinator
+        .store
+        .forge_states("poll/", STATES_MAX)
+        .await?;
     let time = |ms: i64| (ms > 0).then_some(flow::Time(ms));
     Ok(states
         .into_iter()

@@ -4,12 +4,12 @@
 
 use engine::git::{DiffContext, Oid};
 use engine::session;
+use flow::Role;
 use forge::neutral::{neutralise, neutralise_line_of};
 use forge::{
-    ChangeDraft, ChangeKey, ChangeState, CommentDraft, CommentTopic, Forge, ForgeChange,
-    IssueGoal, IssueLink,
+    ChangeDraft, ChangeKey, ChangeState, CommentDraft, CommentTopic, Forge, ForgeChange, IssueGoal,
+    IssueLink,
 };
-use flow::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -197,7 +197,9 @@ pub async fn create_pull_request(
     };
     let head = head_branch(&place, request.head)?;
     if head == base {
-        return Err(refusal(format!("{head} is the base branch; name the branch with your work")));
+        return Err(refusal(format!(
+            "{head} is the base branch; name the branch with your work"
+        )));
     }
     push_branch(&client, &head, &base).await?;
     let draft = ChangeDraft {
@@ -211,7 +213,13 @@ pub async fn create_pull_request(
     if let Some(key) = &request.jira_key {
         link_issue(app, key, &change).await?;
     }
-    note(app, identity, "pull_request_created", &format!("pull request {}", change.number)).await;
+    note(
+        app,
+        identity,
+        "pull_request_created",
+        &format!("pull request {}", change.number),
+    )
+    .await;
     Ok(reply(&change, None))
 }
 
@@ -258,10 +266,18 @@ pub async fn comment_on_pull_request(
     let key = ChangeKey::Number(number);
     let found = change_forge(&client)?.find_change(&key).await;
     if found.map_err(forge_failure)?.is_none() {
-        return Err(Failure::not_found(format!("there is no pull request {number}")));
+        return Err(Failure::not_found(format!(
+            "there is no pull request {number}"
+        )));
     }
     let written = write_comment(identity, &client, &number.to_string(), &request.body).await?;
-    note(app, identity, "pull_request_commented", &format!("pull request {number}")).await;
+    note(
+        app,
+        identity,
+        "pull_request_commented",
+        &format!("pull request {number}"),
+    )
+    .await;
     Ok(written)
 }
 
@@ -273,7 +289,13 @@ pub async fn comment_on_issue(
 ) -> Result<CommentReply, Failure> {
     let client = issue_client(app, identity, &request.jira_key).await?;
     let written = write_comment(identity, &client, &request.jira_key, &request.comment).await?;
-    note(app, identity, "issue_commented", &format!("issue {}", request.jira_key)).await;
+    note(
+        app,
+        identity,
+        "issue_commented",
+        &format!("issue {}", request.jira_key),
+    )
+    .await;
     Ok(written)
 }
 
@@ -286,9 +308,17 @@ pub async fn transition_issue(
     let client = issue_client(app, identity, &request.jira_key).await?;
     let status = client.link.section.statuses.resolve(&request.status);
     let goal = IssueGoal::Status(status.clone());
-    let moved = client.tracker().ensure_issue_state(&request.jira_key, &goal);
+    let moved = client
+        .tracker()
+        .ensure_issue_state(&request.jira_key, &goal);
     moved.await.map_err(forge_failure)?;
-    note(app, identity, "issue_moved", &format!("issue {} to {status}", request.jira_key)).await;
+    note(
+        app,
+        identity,
+        "issue_moved",
+        &format!("issue {} to {status}", request.jira_key),
+    )
+    .await;
     Ok(TransitionReply {
         key: request.jira_key,
         status,
@@ -339,7 +369,10 @@ async fn change_client(
     named: Option<&str>,
 ) -> Result<LinkedForge, Failure> {
     let links = load_links(&app.environment)?;
-    let mut links: Vec<ForgeLink> = links.into_iter().filter(|link| !link.is_tracker()).collect();
+    let mut links: Vec<ForgeLink> = links
+        .into_iter()
+        .filter(|link| !link.is_tracker())
+        .collect();
     if let Some(named) = named {
         links.retain(|link| link.is_for(named) || link.name() == named);
     }
@@ -350,14 +383,21 @@ async fn change_client(
                 return Ok(client);
             }
         }
-        return Err(refusal("the repository of your ticket has no connection to a forge")
-            .hint("a person adds it: [[connection]] in the server's configuration"));
+        return Err(
+            refusal("the repository of your ticket has no connection to a forge")
+                .hint("a person adds it: [[connection]] in the server's configuration"),
+        );
     }
     match links.as_slice() {
         [link] => connect_link(app, link).await,
-        [] => Err(refusal("no connection of this server is for that repository")),
+        [] => Err(refusal(
+            "no connection of this server is for that repository",
+        )),
         links => {
-            let names: Vec<&str> = links.iter().map(|link| link.section.repository.as_str()).collect();
+            let names: Vec<&str> = links
+                .iter()
+                .map(|link| link.section.repository.as_str())
+                .collect();
             Err(Failure::usage("name the repository: repo")
                 .hint(format!("it is one of {}", names.join(", "))))
         }
@@ -380,7 +420,9 @@ async fn issue_client(app: &App, identity: &Identity, key: &str) -> Result<Linke
         && is_agent(identity)
         && client.git.common_dir().to_string_lossy() != *repository
     {
-        return Err(refusal("this issue belongs to another repository than your ticket"));
+        return Err(refusal(
+            "this issue belongs to another repository than your ticket",
+        ));
     }
     Ok(client)
 }
@@ -408,10 +450,17 @@ async fn push_branch(client: &LinkedForge, head: &str, base: &str) -> Result<(),
     let unknown = || Failure::not_found(format!("the server's repository has no branch {head}"));
     let tip = git.branch_tip(head).await.map_err(Failure::usage)?;
     let remote = client.connected.git_remote()?;
-    let there = git.remote_branch(&remote, head).await.map_err(Failure::error)?;
+    let there = git
+        .remote_branch(&remote, head)
+        .await
+        .map_err(Failure::error)?;
     let Some(tip) = tip else {
         // It may have been pushed by hand.
-        return if there.is_some() { Ok(()) } else { Err(unknown()) };
+        return if there.is_some() {
+            Ok(())
+        } else {
+            Err(unknown())
+        };
     };
     if there.as_ref() == Some(&tip) {
         return Ok(());
@@ -429,7 +478,9 @@ async fn push_branch(client: &LinkedForge, head: &str, base: &str) -> Result<(),
 async fn require_change(client: &LinkedForge, tip: &Oid, base: &str) -> Result<(), Failure> {
     let base_tip = client.git.base_tip(base).await.map_err(Failure::usage)?;
     if base_tip == *tip {
-        return Err(refusal(format!("the branch has no commit that {base} does not have")));
+        return Err(refusal(format!(
+            "the branch has no commit that {base} does not have"
+        )));
     }
     Ok(())
 }
@@ -455,7 +506,10 @@ async fn diff_of(client: &LinkedForge, change: &ForgeChange) -> Option<String> {
     let base = git.base_tip(&change.base_branch).await.ok()?;
     let base = git.merge_base(&base, &head).await.ok()?;
     let diff = git.diff(&base, &head, DiffContext::Usual).await.ok()?;
-    Some(findings::clean(&findings::shorten(&diff.text, DIFF_BYTES_MAX)))
+    Some(findings::clean(&findings::shorten(
+        &diff.text,
+        DIFF_BYTES_MAX,
+    )))
 }
 
 fn reply(change: &ForgeChange, diff: Option<String>) -> PullRequestReply {
@@ -474,7 +528,11 @@ fn reply(change: &ForgeChange, diff: Option<String>) -> PullRequestReply {
         head_sha: change.head_commit.clone(),
         base_branch: findings::one_line(&change.base_branch),
         draft: change.draft,
-        labels: change.labels.iter().map(|label| findings::one_line(label)).collect(),
+        labels: change
+            .labels
+            .iter()
+            .map(|label| findings::one_line(label))
+            .collect(),
         html_url: change.url.clone(),
         diff,
     }

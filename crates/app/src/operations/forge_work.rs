@@ -99,7 +99,10 @@ impl ForgeTask {
         match self {
             Self::Look(subject) => format!("look at {} of {connection}", subject.describe()),
             Self::Command(command) => {
-                format!("command of {} in {connection}", findings::one_line(&command.author))
+                format!(
+                    "command of {} in {connection}",
+                    findings::one_line(&command.author)
+                )
             }
             Self::Review { number, .. } => format!("review change {number} of {connection}"),
             Self::TakeIn { key } => format!("make a ticket of issue {key} of {connection}"),

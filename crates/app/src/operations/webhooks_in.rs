@@ -91,7 +91,9 @@ pub async fn receive(
     };
     // A secret may be shared by several connections, and a good signature for one repository is
     // none for another.
-    let link = proven.iter().find(|(link, _)| link.is_for(&news.repository));
+    let link = proven
+        .iter()
+        .find(|(link, _)| link.is_for(&news.repository));
     let (link, delivery) = link.ok_or(WebhookRejection::NotHere)?;
     let Some(subject) = news.subject else {
         return Ok(WebhookOutcome::Ignored);
@@ -226,7 +228,11 @@ pub async fn receive_generic(
         .find(|link| link.name() == wanted || link.is_for(&wanted))
         .ok_or(WebhookRejection::NotHere)?;
     let delivery = match delivery {
-        Some(delivery) => format!("{}/{}", identity.actor.agent, findings::shorten(delivery, 200)),
+        Some(delivery) => format!(
+            "{}/{}",
+            identity.actor.agent,
+            findings::shorten(delivery, 200)
+        ),
         // Without a key each call is news of its own: the same rule may fire twice for an issue.
         None => {
             let salt = engine::secret::generate().map_err(Failure::error)?;
@@ -246,7 +252,10 @@ fn task_request(webhook: &GenericWebhook, number: Option<u64>) -> TaskRequest {
     };
     add("pr_number", number.map(Value::from));
     add("jira_key", webhook.issue.clone().map(Value::from));
-    let repository = webhook.connection.as_ref().filter(|name| name.contains('/'));
+    let repository = webhook
+        .connection
+        .as_ref()
+        .filter(|name| name.contains('/'));
     add("github_repo", repository.cloned().map(Value::from));
     add("jira_status", webhook.status.clone().map(Value::from));
     let subject = match (&webhook.issue, number) {

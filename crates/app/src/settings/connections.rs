@@ -193,7 +193,9 @@ pub fn connection_problems(all: &[ConnectionSection]) -> Vec<String> {
         problems.push("two of [[connection]] have the same name".to_owned());
     }
     if all.len() > CONNECTIONS_MAX {
-        problems.push(format!("[[connection]] has at most {CONNECTIONS_MAX} entries"));
+        problems.push(format!(
+            "[[connection]] has at most {CONNECTIONS_MAX} entries"
+        ));
     }
     problems
 }
@@ -323,7 +325,8 @@ mod tests {
         toml::from_str(text).unwrap()
     }
 
-    const APP: &str = "name = \"app\"\nforge = \"github\"\nrepository = \"o/r\"\ndirectory = \"/srv/app\"\n";
+    const APP: &str =
+        "name = \"app\"\nforge = \"github\"\nrepository = \"o/r\"\ndirectory = \"/srv/app\"\n";
 
     #[test]
     fn problems_are_named_and_defaults_are_safe() {
@@ -337,7 +340,10 @@ mod tests {
             ("jql = \"x\"", "Jira only"),
         ] {
             let problems = section(&format!("{APP}{more}")).problems();
-            assert!(problems.len() == 1 && problems[0].contains(word), "{problems:?}");
+            assert!(
+                problems.len() == 1 && problems[0].contains(word),
+                "{problems:?}"
+            );
         }
         for (from, to, word) in [
             ("o/r", "r", "OWNER/NAME"),
@@ -346,7 +352,10 @@ mod tests {
             ("/srv/app", "", "directory"),
         ] {
             let problems = section(&APP.replace(from, to)).problems();
-            assert!(!problems.is_empty() && problems[0].contains(word), "{problems:?}");
+            assert!(
+                !problems.is_empty() && problems[0].contains(word),
+                "{problems:?}"
+            );
         }
         let twice = connection_problems(&[app.clone(), app]);
         assert!(twice[0].contains("same name"), "{twice:?}");
@@ -359,7 +368,10 @@ mod tests {
         let text = format!("{APP}secret_file = {:?}\n", file.to_str().unwrap());
         engine::private_files::write(&file, "0123456789abcdef0123\n").unwrap();
         let link = section(&text).resolve().unwrap();
-        assert_eq!(link.secrets.as_ref().unwrap().current, "0123456789abcdef0123");
+        assert_eq!(
+            link.secrets.as_ref().unwrap().current,
+            "0123456789abcdef0123"
+        );
         assert!(!format!("{link:?}").contains("0123456789abcdef"));
         engine::private_files::write(&file, "short\n").unwrap();
         let failure = section(&text).resolve().unwrap_err();

@@ -219,11 +219,7 @@ struct ServerTasks {
 }
 
 impl ServerTasks {
-    async fn open(
-        settings: TaskSettings,
-        app: &App,
-        state: &ServerState,
-    ) -> Result<Self, Failure> {
+    async fn open(settings: TaskSettings, app: &App, state: &ServerState) -> Result<Self, Failure> {
         let (stopper, stop) = StopSignal::pair();
         let open = |path| spool::open(app, path, settings.spool_logs.as_deref());
         let spool: Option<Spool> = settings.spool.as_deref().map(open).transpose()?;

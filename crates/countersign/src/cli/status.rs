@@ -210,7 +210,9 @@ fn print_forges(forges: &[PollerStatus], out: &Out) {
             |at| format!("asked at {}", at.to_iso()),
         );
         let (calls, budget) = (poller.calls, poller.budget);
-        out.line(format!("  {name}  {asked}, {calls} of {budget} calls this hour"));
+        out.line(format!(
+            "  {name}  {asked}, {calls} of {budget} calls this hour"
+        ));
         if let Some(error) = &poller.error {
             out.line(format!("    {}", findings::one_line(error)));
         }

@@ -19,7 +19,11 @@ type CallerIdentity = Extension<Identity>;
 impl McpServer {
     #[tool(
         description = "Push your branch and open its pull request, or update it.",
-        annotations(destructive_hint = false, idempotent_hint = true, open_world_hint = true)
+        annotations(
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = true
+        )
     )]
     async fn github_create_pr(
         &self,
@@ -56,12 +60,17 @@ impl McpServer {
     ) -> Result<Json<FoundPullRequest>, String> {
         let found = forge_tools::get_pull_request_by_branch(&self.app, &identity, request);
         let found = Box::pin(found).await;
-        self.answer(&identity, "github_get_pr_by_branch", found).await
+        self.answer(&identity, "github_get_pr_by_branch", found)
+            .await
     }
 
     #[tool(
         description = "Comment on a pull request.",
-        annotations(destructive_hint = false, idempotent_hint = true, open_world_hint = true)
+        annotations(
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = true
+        )
     )]
     async fn github_add_pr_comment(
         &self,
@@ -70,12 +79,17 @@ impl McpServer {
     ) -> Result<Json<CommentReply>, String> {
         let written = forge_tools::comment_on_pull_request(&self.app, &identity, request);
         let written = Box::pin(written).await;
-        self.answer(&identity, "github_add_pr_comment", written).await
+        self.answer(&identity, "github_add_pr_comment", written)
+            .await
     }
 
     #[tool(
         description = "Comment on a Jira issue.",
-        annotations(destructive_hint = false, idempotent_hint = true, open_world_hint = true)
+        annotations(
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = true
+        )
     )]
     async fn jira_add_comment(
         &self,
@@ -89,7 +103,11 @@ impl McpServer {
 
     #[tool(
         description = "Move a Jira issue to a status.",
-        annotations(destructive_hint = false, idempotent_hint = true, open_world_hint = true)
+        annotations(
+            destructive_hint = false,
+            idempotent_hint = true,
+            open_world_hint = true
+        )
     )]
     async fn jira_transition_issue(
         &self,

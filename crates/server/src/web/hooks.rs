@@ -102,7 +102,11 @@ async fn receive_generic(state: &ServerState, headers: &HeaderMap, body: Body) -
 }
 
 fn accepted(outcome: WebhookOutcome) -> Response {
-    (StatusCode::ACCEPTED, Json(json!({"status": outcome.word()}))).into_response()
+    (
+        StatusCode::ACCEPTED,
+        Json(json!({"status": outcome.word()})),
+    )
+        .into_response()
 }
 
 fn not_here() -> Problem {

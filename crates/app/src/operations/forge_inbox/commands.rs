@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use engine::coordinator::Once;
 use flow::event::ChoiceOptions;
 use flow::{Actor, Policy, Role, Ticket};
-use forge::command::{COMMANDS, CommandAuthor, CommandRefusal, CommentCommand, authorise, parse_command};
+use forge::command::{
+    COMMANDS, CommandAuthor, CommandRefusal, CommentCommand, authorise, parse_command,
+};
 use forge::neutral::{neutralise, neutralise_line_of};
 use forge::{
     ChangeKey, CommentDraft, CommentKind, CommentRef, CommentTopic, ForgePermission, Reaction,
@@ -18,9 +20,7 @@ use super::{ForgeInbox, Progress};
 use crate::failure::{ExitKind, Failure};
 use crate::operations::connections::LinkedForge;
 use crate::operations::forge_connection::forge_failure;
-use crate::operations::forge_work::{
-    ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once,
-};
+use crate::operations::forge_work::{ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once};
 use crate::operations::person_findings::{self, PersonFinding};
 use crate::operations::{App, escalations, tickets};
 
@@ -97,7 +97,8 @@ impl ForgeInbox {
         let ticket = self.ticket_of(client, &found.subject).await?;
         match (command, ticket) {
             (CommentCommand::Help, _) => {
-                self.answer(client, found, &format!("Commands: {COMMANDS}")).await;
+                self.answer(client, found, &format!("Commands: {COMMANDS}"))
+                    .await;
                 Ok(())
             }
             (CommentCommand::Malformed(why), _) => Err(Failure::usage(why)),
@@ -301,7 +302,11 @@ fn is_refusal(failure: &Failure) -> bool {
 /// Sends a ticket back to its builder. The words behind the command are what must change.
 async fn rework(app: &App, id: &str, text: &str) -> Result<(), Failure> {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let words = first.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+    let words = first
+        .split_whitespace()
+        .skip(2)
+        .collect::<Vec<_>>()
+        .join(" ");
     let wanted = format!("{words}\n{rest}").trim().to_owned();
     if wanted.is_empty() {
         return continue_ticket(app, id).await.map_err(|failure| {

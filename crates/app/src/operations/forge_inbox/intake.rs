@@ -50,7 +50,11 @@ impl ForgeInbox {
                 continue;
             }
             let is_first = next == key;
-            if !is_first && !self.is_wanted(client, &issue, client.own_login().await?).await? {
+            if !is_first
+                && !self
+                    .is_wanted(client, &issue, client.own_login().await?)
+                    .await?
+            {
                 waiting.push(next);
                 continue;
             }
@@ -150,7 +154,12 @@ impl ForgeInbox {
         written.map_err(forge_failure)?;
         // Remembered after it was written: a crash in between writes the same comment again, and
         // the adapter finds it.
-        store.put_forge_state(ForgeState { body: hash, ..state }).await?;
+        store
+            .put_forge_state(ForgeState {
+                body: hash,
+                ..state
+            })
+            .await?;
         Ok(())
     }
 
@@ -185,7 +194,10 @@ impl ForgeInbox {
             match ensured {
                 Ok(()) => {}
                 // A workflow without this status, or without a way to it, is the project's own.
-                Err(error @ (forge::ForgeError::Refused { .. } | forge::ForgeError::Unsupported { .. })) => {
+                Err(
+                    error @ (forge::ForgeError::Refused { .. }
+                    | forge::ForgeError::Unsupported { .. }),
+                ) => {
                     let body = json!({"connection": client.name(), "issue": key,
                         "why": format!("issue {key} could not be changed: {error}")});
                     self.note("issue_not_changed", body).await;
@@ -193,7 +205,12 @@ impl ForgeInbox {
                 Err(error) => return Err(forge_failure(error)),
             }
         }
-        store.put_forge_state(ForgeState { body: wanted, ..state }).await?;
+        store
+            .put_forge_state(ForgeState {
+                body: wanted,
+                ..state
+            })
+            .await?;
         Ok(Progress::Done)
     }
 }
@@ -267,7 +284,10 @@ fn comment_text(ticket: &Ticket, progress: IssueProgress) -> String {
     }
     if let Some(escalation) = &ticket.escalation {
         let reason = flow::narrate::describe_reason(&escalation.reason);
-        text.push_str(&format!("\n\nA person has to decide: {}", neutralise(&reason)));
+        text.push_str(&format!(
+            "\n\nA person has to decide: {}",
+            neutralise(&reason)
+        ));
     }
     if let Some(ended) = &ticket.ended {
         text.push_str(&format!("\n\n{}", neutralise(ended)));
@@ -291,7 +311,9 @@ fn goals(client: &LinkedForge, ticket: &Ticket, progress: IssueProgress) -> Vec<
         return goals;
     }
     let label = |progress: IssueProgress| format!("countersign: {}", progress.word());
-    let others = IssueProgress::ALL.into_iter().filter(|one| *one != progress);
+    let others = IssueProgress::ALL
+        .into_iter()
+        .filter(|one| *one != progress);
     goals.push(IssueGoal::Labels(LabelEdit {
         add: vec![label(progress)],
         remove: others.map(label).collect(),
@@ -310,7 +332,9 @@ fn status_of(names: &StatusNames, progress: IssueProgress) -> Option<&str> {
         IssueProgress::ChangesRequested => &names.changes_requested,
         IssueProgress::Done => &names.done,
         // A person moves what waits for a person.
-        IssueProgress::Waiting | IssueProgress::NeedsPerson | IssueProgress::Stopped => return None,
+        IssueProgress::Waiting | IssueProgress::NeedsPerson | IssueProgress::Stopped => {
+            return None;
+        }
     };
     Some(name.as_str()).filter(|name| !name.is_empty())
 }

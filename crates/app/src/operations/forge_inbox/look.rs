@@ -3,7 +3,10 @@
 use flow::Time;
 use flow::intake::{ArrivedChange, ArrivedIssue, IntakeRules, ReviewRules};
 use forge::command::parse_command;
-use forge::{ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, PersonComment, TrackedIssue};
+use forge::{
+    ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, ForgeCursor, PersonComment,
+    TrackedIssue,
+};
 use serde_json::json;
 use store::ForgeState;
 
@@ -12,9 +15,10 @@ use crate::failure::Failure;
 use crate::operations::change_reports::queue_report;
 use crate::operations::connections::LinkedForge;
 use crate::operations::forge_connection::forge_failure;
-use crate::operations::forge_work::{
-    ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once,
-};
+use crate::operations::forge_work::{ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once};
+
+/// Maximum number of pages of comments that one look reads. The next look reads on.
+const COMMENT_PAGES_MAX: usize = 10;
 
 impl ForgeInbox {
     pub(super) async fn look(
@@ -38,7 +42,8 @@ impl ForgeInbox {
         let Some(change) = found.map_err(forge_failure)? else {
             return Ok(());
         };
-        self.queue_commands(client, &ForgeSubject::Change(number)).await?;
+        self.queue_commands(client, &ForgeSubject::Change(number))
+            .await?;
         if let Some(ticket) = self.ticket_of_change(client, &change).await? {
             let why = format!("news of change {number}");
             match queue_report(&self.app, &ticket, &why).await {
@@ -73,7 +78,8 @@ impl ForgeInbox {
         let Some(issue) = issue else {
             return Ok(());
         };
-        self.queue_commands(client, &ForgeSubject::Issue(key.to_owned())).await?;
+        self.queue_commands(client, &ForgeSubject::Issue(key.to_owned()))
+            .await?;
         let login = client.own_login().await?;
         let id = flow::intake::ticket_id_of_issue(client.name(), key);
         let is_ticket = match &id {
@@ -81,7 +87,8 @@ impl ForgeInbox {
             None => true,
         };
         if !is_ticket && self.is_wanted(client, &issue, login).await? {
-            self.queue_intake(client.name(), key, &issue.updated_at).await?;
+            self.queue_intake(client.name(), key, &issue.updated_at)
+                .await?;
         }
         Ok(())
     }
@@ -125,13 +132,16 @@ impl ForgeInbox {
             return Ok(false);
         }
         // Only the tracker can say whether its query has the issue. The key is one of its own.
-        let query = format!("key = \"{}\" AND ({jql})", issue.key.replace(['"', '\\'], ""));
+        let query = format!(
+            "key = \"{}\" AND ({jql})",
+            issue.key.replace(['"', '\\'], "")
+        );
         let filter = forge::IssueFilter {
             query: Some(query),
             ..forge::IssueFilter::default()
         };
         let tracker = client.tracker();
-        let start = forge::ForgeCursor::default();
+        let start = ForgeCursor::default();
         let page = tracker.issues_since(&filter, &start).await;
         let page = page.map_err(forge_failure)?;
         Ok(page.issues.iter().any(|found| found.key == issue.key))
@@ -151,13 +161,37 @@ impl ForgeInbox {
         client: &LinkedForge,
         subject: &ForgeSubject,
     ) -> Result<(), Failure> {
-        let query = CommentQuery {
-            on: subject.on(),
+        let Some(on) = subject.on() else {
+            return Ok(());
+        };
+        let store = &self.app.coordinator.store;
+        let state = store
+            .forge_state(&format!("seen/{}/{on}", client.name()))
+            .await?;
+        let seen = state.body.as_str().unwrap_or_default().to_owned();
+        let mut query = CommentQuery {
+            on: Some(on),
             ..CommentQuery::default()
         };
-        let page = client.tracker().comments_since(&query).await;
-        for comment in page.map_err(forge_failure)?.comments {
-            self.queue_command(client, subject, &comment).await?;
+        query.cursor.updated_at.clone_from(&seen);
+        for _ in 0..COMMENT_PAGES_MAX {
+            let page = client.tracker().comments_since(&query).await;
+            let page = page.map_err(forge_failure)?;
+            for comment in &page.comments {
+                self.queue_command(client, subject, comment).await?;
+            }
+            if page.cursor.updated_at <= query.cursor.updated_at {
+                break;
+            }
+            query.cursor = ForgeCursor {
+                updated_at: page.cursor.updated_at,
+                etag: None,
+            };
+        }
+        // Written after the commands are queued: a crash in between reads the same comments again.
+        if query.cursor.updated_at != seen {
+            let body = json!(query.cursor.updated_at);
+            store.put_forge_state(ForgeState { body, ..state }).await?;
         }
         Ok(())
     }
@@ -244,7 +278,8 @@ impl ForgeInbox {
             };
             let ticket = &stored.ticket;
             let context = &ticket.spec.context;
-            let has_number = ticket.change.as_ref().map(|known| known.number) == Some(change.number);
+            let has_number =
+                ticket.change.as_ref().map(|known| known.number) == Some(change.number);
             let has_branch = context.branch.as_deref() == Some(change.head_branch.as_str())
                 || change.head_branch == format!("countersign/{}", ticket.id);
             if context.repository.as_ref() == Some(&repository) && (has_number || has_branch) {
@@ -273,7 +308,12 @@ fn arrived_change(change: &ForgeChange) -> ArrivedChange {
     ArrivedChange {
         labels: change.labels.clone(),
         // A wanted review by our account is as good as an assignment.
-        assignees: change.assignees.iter().chain(&change.reviewers).cloned().collect(),
+        assignees: change
+            .assignees
+            .iter()
+            .chain(&change.reviewers)
+            .cloned()
+            .collect(),
         base_branch: change.base_branch.clone(),
         is_open: change.state == ChangeState::Open,
         is_draft: change.draft,

@@ -23,8 +23,8 @@ impl ForgeInbox {
         let found = forge.find_change(&ChangeKey::Number(number)).await;
         let change = found.map_err(forge_failure)?;
         // A newer head has a job of its own, and a closed change needs no review.
-        let is_current =
-            change.is_some_and(|change| change.state == ChangeState::Open && change.head_commit == head);
+        let is_current = change
+            .is_some_and(|change| change.state == ChangeState::Open && change.head_commit == head);
         if !is_current {
             return Ok(Progress::Done);
         }

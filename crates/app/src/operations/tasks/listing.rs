@@ -10,10 +10,10 @@ use flow::{Role, Time};
 use serde_json::Value;
 use store::{Job, JobQuery, JobState, JobWork, Page};
 
-use crate::operations::forge_work::is_forge_queue;
 use super::{enqueue, key_of, queue_name, queues_of};
 use crate::failure::{ExitKind, Failure};
 use crate::operations::App;
+use crate::operations::forge_work::is_forge_queue;
 use crate::operations::identity;
 
 /// Maximum number of tasks per state that are listed; a queue cannot hold as many.

@@ -115,7 +115,10 @@ mod tests {
         };
         let change = Some(ForgeSubject::Change(7));
         let issue = Some(ForgeSubject::Issue("7".to_owned()));
-        assert_eq!(github("pull_request", json!({"pull_request": {"number": 7}})), change);
+        assert_eq!(
+            github("pull_request", json!({"pull_request": {"number": 7}})),
+            change
+        );
         let comment = json!({"issue": {"number": 7, "pull_request": {}}});
         assert_eq!(github("issue_comment", comment), change);
         assert_eq!(github("issues", json!({"issue": {"number": 7}})), issue);
