@@ -44,7 +44,7 @@ impl LinkedForge {
 
     /// Returns the client for pull requests; a tracker has none.
     pub fn forge(&self) -> Option<&dyn Forge> {
-        Some(&*self.connected.forge)
+        (!self.link.is_tracker()).then_some(&*self.connected.forge)
     }
 
     /// Returns the questions by which issues are found that may become tickets.
