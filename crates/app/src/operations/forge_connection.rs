@@ -86,7 +86,7 @@ pub async fn connect_forge(
         transport: Arc::new(HyperTransport(pool)),
         clock: Arc::new(WallClock(clock)),
         api: location.api.clone(),
-        token: token.clone(),
+        token: token.clone().into(),
     };
     let forge: Box<dyn Forge> = match location.kind {
         ForgeKind::Github => {
