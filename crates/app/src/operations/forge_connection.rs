@@ -120,7 +120,7 @@ async fn connect(
         transport,
         clock: Arc::new(WallClock(clock)),
         api: location.api.clone(),
-        token: token.clone(),
+        token: token.clone().into(),
     };
     let forge: Box<dyn Forge> = match location.kind {
         ForgeKind::Github => {
