@@ -11,6 +11,7 @@ mod http;
 mod local;
 mod outage;
 mod report;
+mod reports;
 pub mod wire;
 
 pub use error::Error;

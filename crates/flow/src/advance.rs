@@ -371,10 +371,7 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             findings,
             must_fix,
             comments,
-        } => {
-            draft.remember_comments(comments)?;
-            draft.on_findings_added(commit, findings, *must_fix)?;
-        }
+        } => draft.on_findings_added(commit, (findings, *must_fix), comments)?,
         EventKind::ChangeObserved { seen } => draft.on_change_observed(seen)?,
         EventKind::ReportRequested { .. } => draft.on_report_requested()?,
         EventKind::Settled { choice, why } => draft.on_settled(choice, why)?,

@@ -57,7 +57,7 @@ pub fn epic_status(tickets: &[Ticket], gate: EpicSignoff) -> EpicStatus {
         return EpicStatus::Stopped { by, why };
     }
     // Work goes on while anything can go on, even if other tickets wait for a person.
-    let ready = ids(&|ticket| ticket.stage.is_active());
+    let ready = ids(&|ticket| !ticket.rests());
     if !ready.is_empty() {
         return EpicStatus::Goes { ready };
     }

@@ -25,6 +25,7 @@ pub mod merge_train;
 pub mod narrate;
 pub mod policy;
 pub mod prices;
+pub mod pull_request;
 pub mod quality;
 pub mod rejection;
 pub mod remote_access;

@@ -562,7 +562,7 @@ pub fn describe_reason(reason: &Reason) -> String {
             format!("pull request {number} was closed without a merge")
         }
         Reason::BranchReplaced { head } => format!(
-            "somebody replaced the commits of the pull request by {}",
+            "somebody pushed {} to the pull request, and the ticket does not build on it",
             short_commit(head)
         ),
         Reason::MergedUnapproved { commit } => format!(

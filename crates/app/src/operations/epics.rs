@@ -14,7 +14,7 @@ use store::{Epic, Page, TicketQuery};
 use tokio::task::JoinSet;
 
 use super::tickets::{AddedTicket, add};
-use super::{App, project, retry_while_unavailable, run};
+use super::{App, change_reports, project, retry_while_unavailable, run};
 use crate::failure::Failure;
 use crate::settings::epic_file::EpicFile;
 use crate::settings::ticket_file::TicketRequest;
@@ -304,8 +304,7 @@ pub async fn run_epic(
     stop: StopSignal,
 ) -> Result<EpicReport, Failure> {
     run::take_over_orphans(project).await?;
-    let mut running: JoinSet<(TicketId, Result<Ticket, engine::coordinator::Error>)> =
-        JoinSet::new();
+    let mut running: JoinSet<(TicketId, Result<Ticket, Failure>)> = JoinSet::new();
     let mut at_work: Vec<TicketId> = Vec::new();
     let (stopper, halt) = StopSignal::pair();
     let mut stop_request = stop;
@@ -332,7 +331,12 @@ pub async fn run_epic(
                 let slots = jobs.saturating_sub(at_work.len());
                 for ticket_id in waiting.take(slots).cloned().collect::<Vec<_>>() {
                     at_work.push(ticket_id.clone());
-                    running.spawn(work_on_ticket(project.clone(), ticket_id, halt.clone()));
+                    running.spawn(work_on_ticket(
+                        app.clone(),
+                        project.clone(),
+                        ticket_id,
+                        halt.clone(),
+                    ));
                 }
             }
             EpicStatus::Stopped { .. } => stopper.stop(),
@@ -362,10 +366,11 @@ pub async fn run_epic(
 }
 
 async fn work_on_ticket(
+    app: App,
     project: Arc<Project>,
     id: TicketId,
     stop: StopSignal,
-) -> (TicketId, Result<Ticket, engine::coordinator::Error>) {
-    let result = run::run_ticket(&project, &id, stop).await;
+) -> (TicketId, Result<Ticket, Failure>) {
+    let result = change_reports::run_ticket(&app, &project, &id, stop).await;
     (id, result)
 }

@@ -536,7 +536,8 @@ async fn uncommitted_note(
         );
     }
     // Some forms of repositories cannot be moved along. That is known now and not after a paid run.
-    if settings.policy.land != Land::Branch {
+    let moves_base = !matches!(settings.policy.land, Land::Branch | Land::Pr);
+    if moves_base {
         let served = git.must_serve(base).await;
         served.map_err(|error| {
             let hint = "or keep the result on its branch with --land branch";
@@ -556,7 +557,7 @@ async fn uncommitted_note(
         .is_some_and(|branch| branch == base);
     let changed = git.changed_tracked().await.map_err(Failure::error)?;
     // Only changed tracked files stand in the way; new files do not.
-    if on_base && !changed.is_empty() && settings.policy.land != Land::Branch {
+    if on_base && !changed.is_empty() && moves_base {
         let files = list_files(&changed);
         return Err(Failure::usage(format!(
             "your work tree is on {base} and has {files}; landing would have to move them"

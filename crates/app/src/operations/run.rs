@@ -190,17 +190,6 @@ pub async fn take_over_orphans(project: &Project) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Works until the ticket rests or the run is stopped. Processes that an earlier run left behind
-/// are ended first.
-pub async fn run_until_idle(
-    project: &Arc<Project>,
-    id: &TicketId,
-    stop: StopSignal,
-) -> Result<Ticket, Failure> {
-    take_over_orphans(project).await?;
-    Ok(run_ticket(project, id, stop).await?)
-}
-
 /// Runs a worker for one ticket until the ticket rests.
 pub async fn run_ticket(
     project: &Arc<Project>,

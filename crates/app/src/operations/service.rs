@@ -19,6 +19,7 @@ use flow::Role;
 use serde::{Deserialize, Serialize};
 
 use super::App;
+use super::change_reports::ReportRunner;
 use super::identity::{self, NewToken, TokenRequest};
 use super::project::git_tool;
 use super::{overview, silent_agents, workers};
@@ -237,7 +238,12 @@ pub async fn run_system_jobs(app: &App, stop: StopSignal) {
 /// Does maintenance until it is told to stop. Any number of nodes may do it at once. After an
 /// outage of the store, and after our own start, it waits one interval, so that workers can renew
 /// their leases first.
-pub async fn run_maintenance(app: &App, mut stop: StopSignal) {
+pub async fn run_maintenance(app: &App, stop: StopSignal) {
+    let mut reports = ReportRunner::new(app, None);
+    tokio::join!(maintain(app, stop.clone()), reports.run(stop));
+}
+
+async fn maintain(app: &App, mut stop: StopSignal) {
     let mut was_away = true;
     loop {
         let now = app.coordinator.store.now().await;

@@ -50,7 +50,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         app::settings::ticket_file::read("ticket.md", &bytes)
     })
     .await?;
-    let ticket = run::run_until_idle(&project, &started.id, &mut progress, out).await?;
+    let ticket = run::run_until_idle(&app, (&project, &started.id), &mut progress, out).await?;
     // Without its files, commands to look at them would fail.
     if keep {
         run::print_result(&app, &ticket, context).await?;

@@ -21,7 +21,8 @@ use app::operations::agents::known_names;
 use app::operations::project::{ProjectOptions, load_project};
 use app::operations::ticket_ids;
 use app::operations::{
-    App, Stored, config, escalations, forecasts, plans, retry_while_unavailable, run,
+    App, Stored, change_reports, config, escalations, forecasts, plans, retry_while_unavailable,
+    run,
 };
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
@@ -174,6 +175,7 @@ async fn run_ticket(
         return epic::run(&app, &project, &file, args.jobs.into(), progress, context).await;
     }
     let words = short_id(&args.ticket, context).await?;
+    change_reports::require_forge(&app, &project).await?;
     // PostgreSQL may restart in the middle of a run.
     let started = retry_while_unavailable(&app, || {
         run::find_or_add(&app, &project, &words, || {
@@ -189,14 +191,16 @@ async fn run_ticket(
         print_forecast(&app, &project, &started.id, context)
     })
     .await?;
-    let mut ticket = run_until_idle(&project, &started.id, &mut progress, &context.out).await?;
+    let mut ticket =
+        run_until_idle(&app, (&project, &started.id), &mut progress, &context.out).await?;
     let mut exit = retry_while_unavailable(&app, || print_result(&app, &ticket, context)).await?;
     // On a terminal the person can decide at once; the loop ends when nothing is left to decide.
     while let Some(resolved) = prompt::ask_decision(&app, &ticket, context).await? {
         ticket = resolved;
-        if ticket.stage.is_active() {
+        if !ticket.rests() {
             print_forecast(&app, &project, &started.id, context).await?;
-            ticket = run_until_idle(&project, &started.id, &mut progress, &context.out).await?;
+            ticket =
+                run_until_idle(&app, (&project, &started.id), &mut progress, &context.out).await?;
         }
         exit = print_result(&app, &ticket, context).await?;
     }
@@ -324,14 +328,14 @@ async fn find_stored(source: &str, context: &Context) -> Result<Option<Stored>, 
 /// Works until the ticket is idle. The first Ctrl-C stops at the next safe point, the second at
 /// once.
 pub async fn run_until_idle(
-    project: &Arc<Project>,
-    id: &TicketId,
+    app: &App,
+    (project, id): (&Arc<Project>, &TicketId),
     reporter: &mut ProgressReporter,
     out: &Out,
 ) -> Result<Ticket, Failure> {
     reporter.begin(|progress| progress.checks = check_names(project));
     let (stopper, stop) = StopSignal::pair();
-    let work = run::run_until_idle(project, id, stop);
+    let work = change_reports::run_until_idle(app, project, id, stop);
     tokio::pin!(work);
     // Listened to before the work starts, so that an early Ctrl-C is not lost.
     let (mut interrupts, mut signals) = (0, StopRequests::listen()?);

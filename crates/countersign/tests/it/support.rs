@@ -4,6 +4,7 @@
 pub mod crew;
 pub mod fake_github;
 pub mod forge;
+pub mod github;
 pub mod listener;
 pub mod mask;
 mod mount;

@@ -25,6 +25,8 @@ const RULES_MAX: u32 = 1000;
 /// Lease of a dependency update. Notifying dependents takes milliseconds, so the update of a dead
 /// process is soon free again.
 const UPDATE_LEASE: Duration = Duration::from_secs(10);
+/// Lease of a report to a forge: one comment a second.
+const REPORT_LEASE: Duration = Duration::from_secs(600);
 /// Maximum number of dependency updates claimed at a time.
 const UPDATES_MAX: u32 = 32;
 
@@ -510,6 +512,17 @@ impl LocalCoordinator {
         let claim = store::ClaimRequest {
             limit: UPDATES_MAX,
             ..store::ClaimRequest::new(process_name(), &agent, [Queue::Tell], UPDATE_LEASE)
+        };
+        Ok(self.store.claim(&claim).await?)
+    }
+
+    /// Claims the due reports of one ticket.
+    pub(super) async fn claim_reports_of(&self, id: &TicketId) -> Result<Vec<Leased>, Error> {
+        let agent = Actor::system().agent;
+        let claim = store::ClaimRequest {
+            limit: UPDATES_MAX,
+            only: Some(ClaimTarget::Ticket(id.clone())),
+            ..store::ClaimRequest::new(process_name(), &agent, [Queue::Report], REPORT_LEASE)
         };
         Ok(self.store.claim(&claim).await?)
     }

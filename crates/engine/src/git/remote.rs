@@ -236,6 +236,35 @@ impl Repository {
         Ok(output.map_err(explain_auth_failure)?.code == 0)
     }
 
+    /// Sets a branch of ours on the remote, if it is where we saw it. `expected` is the commit that we
+    /// pushed last; `None`: the branch must not exist. Returns false if it has moved.
+    pub async fn push_over(
+        &self,
+        remote: &Remote,
+        commit: &Oid,
+        (name, expected): (&str, Option<&Oid>),
+    ) -> Result<bool, Error> {
+        let expected = expected.map_or("", Oid::as_str);
+        // The remote compares the old value, so a commit of somebody else is never lost.
+        let lease = format!("--force-with-lease={name}:{expected}");
+        let spec = format!("{commit}:{name}");
+        let run = remote.apply_to(self.git());
+        let run = run.args([
+            "push",
+            "--quiet",
+            "--porcelain",
+            "--no-verify",
+            &lease,
+            "--",
+        ]);
+        let output = run
+            .args([remote.url(), &spec])
+            .accept_codes(&[1])
+            .output()
+            .await;
+        Ok(output.map_err(explain_auth_failure)?.code == 0)
+    }
+
     /// Returns the address that the repository was cloned from, if it is configured.
     pub async fn origin_url(&self) -> Result<Option<String>, Error> {
         let args = ["config", "--local", "--get", "remote.origin.url"];

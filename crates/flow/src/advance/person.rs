@@ -302,9 +302,10 @@ impl Transition<'_> {
     pub(super) fn on_findings_added(
         &mut self,
         commit: &str,
-        findings: &[Finding],
-        must_fix: bool,
+        (findings, must_fix): (&[Finding], bool),
+        comments: &[String],
     ) -> Result<(), Refused> {
+        self.ensure_new_comments(comments)?;
         // The same limit as for a reviewer: the ledger is one document, and a tool can add findings
         // too.
         let most = self.policy.limits.findings_max as usize;
@@ -336,6 +337,7 @@ impl Transition<'_> {
         let added = ledger.record_review(round, &by, &incoming, &touched);
         // Tracking may link the report to a closed entry. A person's report opens it again.
         ledger.reopen(round, &added);
+        self.remember_comments(comments, &added);
         let open = self.ticket.ledger.open_must_fix(self.policy);
         let blocks = open.iter().any(|entry| added.contains(&entry.id));
         // The merge job waits in the queue then. It is dropped first, so that it cannot land the

@@ -11,9 +11,10 @@ use super::Refused;
 use super::transition::Transition;
 use crate::job::Task;
 use crate::policy::Land;
+use crate::pull_request::minds_red_checks;
 use crate::ticket::{
-    ApprovedBy, COMMENTS_MAX, ChangeConflict, ChangeObservation, ChangePhase, Checks, LandedCommit,
-    Reason, ReworkReason, Stage, Ticket, TicketChange,
+    COMMENTS_MAX, ChangeConflict, ChangeObservation, ChangePhase, Checks, LandedCommit, Reason,
+    ReworkReason, Stage, Ticket, TicketChange,
 };
 
 impl Transition<'_> {
@@ -85,7 +86,7 @@ impl Transition<'_> {
             if self.ticket.stage.is_active() {
                 let short = crate::narrate::short_commit(head);
                 let evidence = format!(
-                    "somebody replaced the commits of pull request {} by {short}; nothing was overwritten",
+                    "somebody pushed {short} to pull request {}, and the ticket does not build on it; nothing was overwritten",
                     seen.number
                 );
                 let head = head.clone();
@@ -98,7 +99,7 @@ impl Transition<'_> {
         }
         if let Some(conflict) = &seen.conflict {
             self.rework_conflict(conflict);
-        } else if !seen.red.is_empty() && !self.is_accepted_over_red_checks() {
+        } else if !seen.red.is_empty() && minds_red_checks(&self.ticket) {
             self.void_approval();
             // With these results an unchanged commit is recognised as known to be red, and a person
             // who accepts it is told of them.
@@ -110,20 +111,6 @@ impl Transition<'_> {
             known.results.extend(seen.red.iter().cloned());
             self.rework_red_checks(seen.red.clone());
         }
-    }
-
-    /// A person who accepted the commit over red checks has seen them.
-    fn is_accepted_over_red_checks(&self) -> bool {
-        let approval = self.ticket.approval.as_ref();
-        approval.is_some_and(|approval| {
-            matches!(
-                approval.by,
-                ApprovedBy::Person {
-                    over_red_checks: true,
-                    ..
-                }
-            )
-        })
     }
 
     fn rework_conflict(&mut self, conflict: &ChangeConflict) {
@@ -157,24 +144,27 @@ impl Transition<'_> {
         });
     }
 
-    /// Remembers the comments that findings come from. Refuses findings whose comments are all
-    /// known: two workers read the same comment.
-    pub(super) fn remember_comments(&mut self, ids: &[String]) -> Result<(), Refused> {
+    /// Refuses findings whose comments are known: two workers may read the same comment.
+    pub(super) fn ensure_new_comments(&self, ids: &[String]) -> Result<(), Refused> {
         if ids.is_empty() {
             return Ok(());
         }
-        let Some(change) = &mut self.ticket.change else {
+        let Some(change) = &self.ticket.change else {
             return Err(Refused::NoPullRequest);
         };
-        let new: BTreeSet<&String> = ids
-            .iter()
-            .filter(|id| !change.comments.contains(*id))
-            .collect();
-        if new.len() < ids.len() || change.comments.len() + new.len() > COMMENTS_MAX {
+        let is_known = ids.iter().any(|id| change.comments.contains_key(id));
+        if is_known || change.comments.len() + ids.len() > COMMENTS_MAX {
             return Err(Refused::CommentsKnown);
         }
-        change.comments.extend(ids.iter().cloned());
         Ok(())
+    }
+
+    /// Remembers the comments that these entries of the ledger come from.
+    pub(super) fn remember_comments(&mut self, ids: &[String], added: &BTreeSet<String>) {
+        if let Some(change) = &mut self.ticket.change {
+            let known = ids.iter().map(|id| (id.clone(), added.clone()));
+            change.comments.extend(known);
+        }
     }
 }
 

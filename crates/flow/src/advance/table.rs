@@ -26,10 +26,10 @@ pub fn allowed_stages(what: &EventKind) -> &'static [Stage] {
         EventKind::DependencyRepaired { .. } | EventKind::Resubmitted { .. } => &[Blocked],
         EventKind::DependencyFailed { .. }
         | EventKind::BudgetRaised { .. }
-        | EventKind::Cancelled { .. }
+        | EventKind::Cancelled { .. } => ALIVE,
+        EventKind::Waived { .. }
         | EventKind::ChangeObserved { .. }
-        | EventKind::ReportRequested { .. } => ALIVE,
-        EventKind::Waived { .. } => &[
+        | EventKind::ReportRequested { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
         ],
         // While it lands, the branch may already have moved: the person opens a new ticket then.

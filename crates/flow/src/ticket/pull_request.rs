@@ -1,7 +1,7 @@
 //! The pull request of a ticket, as the forge showed it last. The forge has the truth; this record
 //! says what a person is told and which comments are in the ledger.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,9 +42,16 @@ pub struct TicketChange {
     /// What it waits for, in words that follow "waits for". Empty while Countersign works on it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
-    /// Ids of comments whose findings are in the ledger.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub comments: BTreeSet<String>,
+    /// Comments whose findings are in the ledger, with the ids of those findings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub comments: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl TicketChange {
+    /// Whether a finding of the ledger comes from a comment.
+    pub fn is_from_comment(&self, finding: &str) -> bool {
+        self.comments.values().any(|ids| ids.contains(finding))
+    }
 }
 
 /// What a look at the pull request showed.
@@ -123,6 +130,6 @@ impl Ticket {
     /// Whether findings of this comment are in the ledger.
     pub fn has_comment(&self, id: &str) -> bool {
         let change = self.change.as_ref();
-        change.is_some_and(|change| change.comments.contains(id))
+        change.is_some_and(|change| change.comments.contains_key(id))
     }
 }

@@ -65,7 +65,7 @@ prop_compose! {
         minor_only in proptest::sample::select(&[MinorOnly::Ask, MinorOnly::Approve, MinorOnly::Rework][..]),
         min_confidence in proptest::sample::select(&[0, 60, 100][..]),
         verify in proptest::sample::select(&[VerifyNewFindings::MustFix, VerifyNewFindings::Disputed, VerifyNewFindings::Never][..]),
-        land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Squash, Land::Rebase, Land::Queue][..]),
+        land in proptest::sample::select(&[Land::Branch, Land::Merge, Land::Squash, Land::Rebase, Land::Queue, Land::Pr][..]),
         unreviewed in prop::bool::weighted(0.1),
         forbids in prop::bool::weighted(0.3),
         tolerates in any::<bool>(),

@@ -16,7 +16,7 @@ use flow::event::Lease;
 use flow::{Actor, Event, EventKind, Refused, Role, Stage, Step, advance};
 
 use crate::story::Story;
-pub use scene::{EVENTS, lease_of};
+pub use scene::{EVENTS, lease_of, seen};
 use scene::{scenes, variants};
 
 /// Returns the stages that may follow a stage, as designed.
@@ -35,7 +35,7 @@ fn legal(from: Stage) -> &'static [Stage] {
         ],
         Rework => &[Rework, Building, Escalated, Failed, Cancelled],
         Approved => &[
-            Approved, Merging, Checking, Rework, Escalated, Failed, Cancelled,
+            Approved, Merging, Done, Checking, Rework, Escalated, Failed, Cancelled,
         ],
         Merging => &[
             Merging, Done, Approved, Checking, Rework, Escalated, Failed, Cancelled,

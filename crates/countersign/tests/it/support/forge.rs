@@ -71,7 +71,7 @@ fn answer(place: &Place, stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// A request's head, and its body by the length that the head gives.
-fn read(stream: &mut impl Read) -> std::io::Result<(String, Vec<u8>)> {
+pub fn read(stream: &mut impl Read) -> std::io::Result<(String, Vec<u8>)> {
     let (mut all, mut some) = (Vec::new(), [0; 4096]);
     loop {
         let end = all.windows(4).position(|four| four == b"\r\n\r\n");
@@ -89,7 +89,7 @@ fn read(stream: &mut impl Read) -> std::io::Result<(String, Vec<u8>)> {
     }
 }
 
-fn field<'a>(head: &'a str, name: &str) -> &'a str {
+pub fn field<'a>(head: &'a str, name: &str) -> &'a str {
     let mut fields = head.lines().filter_map(|line| line.split_once(": "));
     let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name));
     found.map_or("", |(_, value)| value)

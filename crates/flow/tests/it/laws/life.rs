@@ -6,7 +6,8 @@ use flow::event::{
     AnswerOutcome, Choice, Failure, FindingReport, Lease, ReportedOutcome, VerifierAnswer,
 };
 use flow::job::OpenJob;
-use flow::ticket::{BlockedReason, CheckOutcome, Submission};
+use flow::policy::Land;
+use flow::ticket::{BlockedReason, ChangeConflict, ChangePhase, CheckOutcome, Submission};
 use flow::usage::Budget;
 use flow::{Actor, Event, EventKind, Role, Stage, Task, Time, Usage};
 
@@ -145,6 +146,10 @@ impl Life {
                 if dice.percent(8) {
                     return self.aside(dice, person);
                 }
+                let is_seen = ticket.submission.is_some() && self.story.policy.land == Land::Pr;
+                if is_seen && (ticket.jobs.is_empty() || dice.percent(4)) {
+                    return (house(), self.look(dice));
+                }
                 let job = dice.pick(&ticket.jobs);
                 self.job_event(dice, &job)
             }
@@ -267,6 +272,32 @@ impl Life {
                 EventKind::HelpRequested { why, lease: None },
             ),
         }
+    }
+
+    /// A look at the pull request, which mostly shows the current commit.
+    fn look(&self, dice: &mut Dice) -> EventKind {
+        if dice.percent(10) {
+            let why = "a webhook".to_owned();
+            return EventKind::ReportRequested { why };
+        }
+        let submission = self.story.ticket.submission.as_ref();
+        let current = submission.map_or_else(String::new, |put| put.commit.clone());
+        let phase = dice.pick(&[ChangePhase::Open, ChangePhase::Merged, ChangePhase::Closed]);
+        let head = dice.pick(&[current.clone(), current, "gone".to_owned()]);
+        let mut seen = crate::table::seen(&head, phase);
+        match dice.below(8) {
+            0 => seen.foreign_head = Some("foreign".to_owned()),
+            1 => seen.red = vec![check(CheckOutcome::Failed)],
+            2 => {
+                seen.conflict = Some(ChangeConflict {
+                    files: vec!["src/greet.rs".to_owned()],
+                    evidence: "both changed line 3".to_owned(),
+                });
+            }
+            _ => {}
+        }
+        let seen = Box::new(seen);
+        EventKind::ChangeObserved { seen }
     }
 
     /// A person's finding, mostly on the current commit.
