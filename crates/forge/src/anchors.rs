@@ -63,6 +63,14 @@ impl DiffLimits {
         file_lines: 20_000,
         file_bytes: 500_000,
     };
+    /// GitLab collapses larger files, and shows no position in them.
+    pub const GITLAB: Self = Self {
+        files: 1000,
+        lines: 50_000,
+        bytes: 5_000_000,
+        file_lines: 20_000,
+        file_bytes: 200_000,
+    };
     pub const NONE: Self = Self {
         files: usize::MAX,
         lines: usize::MAX,

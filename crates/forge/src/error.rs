@@ -39,6 +39,11 @@ impl ForgeError {
         matches!(self, Self::Lost { .. })
     }
 
+    /// Returns whether the forge's own words have this one.
+    pub(crate) fn says(&self, word: &str) -> bool {
+        matches!(self, Self::Refused { detail, .. } if detail.contains(word))
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }

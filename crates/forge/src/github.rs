@@ -1,5 +1,6 @@
 //! GitHub: github.com, Enterprise Server and ghe.com.
 
+mod check_runs;
 mod feedback;
 mod issues;
 mod read;
@@ -19,6 +20,7 @@ use crate::model::{
 };
 use crate::rest::{RestClient, encoded, parse_json, until_answered};
 use crate::review_plan::{CUT_NOTICE, PlacedFinding, review_body, split_findings};
+use crate::token::TokenHeader;
 use crate::{ChangeFeedback, Forge, ForgeConnection, ForgeError};
 use read::{change, id, text};
 
@@ -55,16 +57,12 @@ impl Github {
             )));
         };
         let headers = vec![
-            (
-                "authorization",
-                format!("Bearer {}", connection.token.reveal()),
-            ),
             ("accept", "application/vnd.github+json".to_owned()),
             ("x-github-api-version", "2022-11-28".to_owned()),
             ("user-agent", "countersign".to_owned()),
         ];
         Ok(Self {
-            rest: RestClient::new(connection, headers)?,
+            rest: RestClient::new(connection, TokenHeader::Bearer, headers)?,
             root: format!("/repos/{}/{}", encoded(owner), encoded(name)),
             owner: owner.to_owned(),
             name: name.to_owned(),
@@ -78,6 +76,10 @@ impl Github {
 
     async fn own_login(&self) -> Result<&str, ForgeError> {
         let login = self.login.get_or_try_init(|| async {
+            // An App has no account of its own; its comments are by NAME[bot].
+            if let Some(login) = self.rest.app_login().await? {
+                return Ok(login);
+            }
             let user = self.rest.get("/user").await?;
             Ok(text(&user, "login"))
         });
@@ -148,6 +150,9 @@ impl Github {
     }
 
     async fn try_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError> {
+        if self.rest.is_app() {
+            return self.try_check_run(gate).await;
+        }
         let state = match gate.state {
             GateState::Pending => "pending",
             GateState::Success => "success",

@@ -12,12 +12,17 @@
 
 pub mod address;
 pub mod anchors;
+pub mod app_auth;
 pub mod body;
 pub mod command;
 mod error;
 mod feedback;
+mod forgejo;
 mod github;
+mod gitlab;
 mod http;
+mod jira;
+mod json;
 mod marker;
 mod model;
 pub mod neutral;
@@ -25,6 +30,7 @@ pub mod rate;
 mod rest;
 mod review_plan;
 mod token;
+mod tracker_only;
 mod verbs;
 pub mod webhook;
 
@@ -34,8 +40,11 @@ pub use feedback::{
     IssueGoal, IssueLink, IssuePage, LOG_CHARS_MAX, OtherCheck, OtherCheckState, PersonComment,
     PersonReview, Reaction, ReviewVerdict,
 };
+pub use forgejo::Forgejo;
 pub use github::Github;
+pub use gitlab::Gitlab;
 pub use http::{ForgeTransport, HyperTransport, WireFailure, WireRequest, WireResponse};
+pub use jira::Jira;
 pub use model::{
     ChangeDraft, ChangeKey, ChangePage, ChangeState, CommentDraft, CommentTopic, ForgeAccount,
     ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate, ForgePermission,
@@ -44,5 +53,6 @@ pub use model::{
     TrackedIssue,
 };
 pub use rest::{ForgeClock, ForgeConnection};
-pub use token::ForgeToken;
+pub use token::{ForgeCredential, ForgeToken};
+pub use tracker_only::TrackerOnly;
 pub use verbs::{Forge, Tracker};

@@ -44,16 +44,21 @@ pub fn limit_wait<'a>(
 }
 
 /// Spaces writes to one host: one at a time, at least a second apart, at most 80 a minute and 500
-/// an hour, which are GitHub's limits on content.
+/// an hour, which are GitHub's limits on content. It is a plain value, so that a fleet can keep one for
+/// a host and token in its store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteSchedule {
-    /// Times of the writes of the last hour, in milliseconds.
+    /// Times of the writes of the last hour, in milliseconds. Reserved ones may be in the future.
     recent: VecDeque<i64>,
+    /// Time until which the forge wants no request.
+    #[serde(default)]
+    paused_until: i64,
 }
 
 impl WriteSchedule {
     const GAP_MS: i64 = 1000;
-    const WINDOWS: [(usize, i64); 2] = [(80, 60_000), (500, 3_600_000)];
+    const HOUR_MS: i64 = 3_600_000;
+    const WINDOWS: [(usize, i64); 2] = [(80, 60_000), (500, Self::HOUR_MS)];
 
     /// Returns how long the next write has to wait.
     pub fn wait(&self, now_ms: i64) -> Duration {
@@ -62,18 +67,38 @@ impl WriteSchedule {
             let first = self.recent.len().checked_sub(*count)?;
             Some(self.recent.get(first)? + length)
         });
-        let at = gap.into_iter().chain(windows).max().unwrap_or(now_ms);
-        let wait = at.saturating_sub(now_ms);
-        // A clock that was set back must not stop us for longer than the longest window.
-        let wait = wait.min(3_600_000);
-        Duration::from_millis(u64::try_from(wait).unwrap_or(0))
+        let pause = Some(self.paused_until);
+        let at = gap.into_iter().chain(windows).chain(pause).max();
+        let wait = at.unwrap_or(now_ms).saturating_sub(now_ms);
+        // A clock that was set back must not stop us for longer than the longest limit.
+        let longest = i64::try_from(LONGEST.as_millis()).unwrap_or(Self::HOUR_MS);
+        Duration::from_millis(u64::try_from(wait.min(longest)).unwrap_or(0))
     }
 
     pub fn record(&mut self, now_ms: i64) {
+        // Times after a clock that was set back would hold up everything.
+        let hour_ahead = now_ms.saturating_add(2 * Self::HOUR_MS);
+        self.recent.retain(|time| *time <= hour_ahead);
         self.recent.push_back(now_ms);
         while self.recent.len() > 500 {
             self.recent.pop_front();
         }
+    }
+
+    /// Takes the next turn, and returns how long to wait for it. A wait beyond `longest` takes none.
+    pub fn reserve(&mut self, now_ms: i64, longest: Duration) -> Duration {
+        let wait = self.wait(now_ms);
+        if wait <= longest {
+            let turn = i64::try_from(wait.as_millis()).unwrap_or(0);
+            self.record(now_ms.saturating_add(turn));
+        }
+        wait
+    }
+
+    /// Remembers that the forge wants no request for a time.
+    pub fn pause(&mut self, now_ms: i64, time: Duration) {
+        let time = i64::try_from(time.min(LONGEST).as_millis()).unwrap_or(0);
+        self.paused_until = self.paused_until.max(now_ms.saturating_add(time));
     }
 }
 
@@ -119,6 +144,24 @@ mod tests {
         assert_eq!(wait(403, &past, ""), Some(1));
         assert_eq!(wait(429, &[("retry-after", "9999999999")], ""), Some(7200));
         assert_eq!(wait(429, &[("retry-after", "soon")], ""), Some(60));
+    }
+
+    #[test]
+    fn a_schedule_is_kept_as_text_and_a_pause_holds_all() {
+        let mut schedule = WriteSchedule::default();
+        let longest = Duration::from_secs(120);
+        assert_eq!(schedule.reserve(1000, longest).as_millis(), 0);
+        assert_eq!(schedule.reserve(1000, longest).as_millis(), 1000);
+        let text = serde_json::to_string(&schedule).unwrap();
+        let mut other: WriteSchedule = serde_json::from_str(&text).unwrap();
+        assert_eq!(other.reserve(1000, longest).as_millis(), 2000);
+        other.pause(1000, Duration::from_secs(600));
+        assert_eq!(other.reserve(1000, longest).as_secs(), 600);
+        assert_eq!(other.reserve(601_000, longest).as_secs(), 0);
+        // A clock that was set back by a day.
+        other.record(90_000_000);
+        other.record(3_600_000);
+        assert!(other.wait(3_600_000).as_secs() <= 2);
     }
 
     proptest! {

@@ -9,8 +9,10 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::address::is_safe_address;
+use crate::app_auth::AppSender;
 use crate::rate::{WriteSchedule, limit_wait};
-use crate::{ForgeError, ForgeToken, ForgeTransport, WireRequest, WireResponse};
+use crate::token::TokenHeader;
+use crate::{ForgeCredential, ForgeError, ForgeToken, ForgeTransport, WireRequest, WireResponse};
 
 /// Tries of a request that can be repeated, and of a whole verb.
 pub(crate) const TRIES: u32 = 8;
@@ -33,16 +35,18 @@ pub struct ForgeConnection {
     pub clock: Arc<dyn ForgeClock>,
     /// Address of the API, without a slash at its end.
     pub api: String,
-    pub token: ForgeToken,
+    pub token: ForgeCredential,
 }
 
 /// Client for one API. Its headers have the token, so debug output leaves them out.
 pub(crate) struct RestClient {
     connection: ForgeConnection,
     host: String,
+    scheme: TokenHeader,
     headers: Vec<(&'static str, String)>,
     /// One write at a time.
-    writes: Mutex<WriteSchedule>,
+    writes: Mutex<()>,
+    schedule: Mutex<WriteSchedule>,
 }
 
 impl std::fmt::Debug for RestClient {
@@ -54,6 +58,7 @@ impl std::fmt::Debug for RestClient {
 impl RestClient {
     pub fn new(
         connection: ForgeConnection,
+        scheme: TokenHeader,
         headers: Vec<(&'static str, String)>,
     ) -> Result<Self, ForgeError> {
         let api = &connection.api;
@@ -64,13 +69,23 @@ impl RestClient {
         Ok(Self {
             host: origin(api).to_owned(),
             connection,
+            scheme,
             headers,
             writes: Mutex::default(),
+            schedule: Mutex::default(),
         })
     }
 
     pub fn api(&self) -> &str {
         &self.connection.api
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        self.connection.clock.now_ms()
+    }
+
+    pub async fn pause(&self, time: Duration) {
+        self.connection.clock.wait(time).await;
     }
 
     /// Reads; repeats after a lost answer, and follows redirects.
@@ -181,10 +196,10 @@ impl RestClient {
         path: &str,
         body: &Value,
     ) -> Result<Value, ForgeError> {
-        let mut schedule = self.writes.lock().await;
-        let clock = &self.connection.clock;
-        self.wait(schedule.wait(clock.now_ms())).await?;
-        schedule.record(clock.now_ms());
+        let _turn = self.writes.lock().await;
+        let now = self.connection.clock.now_ms();
+        let wait = self.schedule.lock().await.reserve(now, WAIT_MAX);
+        self.wait(wait).await?;
         let url = self.url(path);
         let response = self.send(method, &url, &[], Some(body)).await?;
         if (300..400).contains(&response.status) {
@@ -218,7 +233,9 @@ impl RestClient {
         more: &[(&'static str, String)],
         body: Option<&Value>,
     ) -> Result<WireResponse, ForgeError> {
-        let mut headers = self.headers.clone();
+        let (login, token) = self.credential().await?;
+        let mut headers = vec![self.scheme.build(login, &token)];
+        headers.extend(self.headers.iter().cloned());
         headers.extend(more.iter().cloned());
         if body.is_some() {
             headers.push(("content-type", "application/json".to_owned()));
@@ -245,19 +262,25 @@ impl RestClient {
                     clock.wait(Duration::from_secs(1)).await;
                     continue;
                 }
-                Err(failure) => return Err(self.lost(&request, &failure.why)),
+                Err(failure) => return Err(lost(&token, &request, &failure.why)),
             };
             let text = String::from_utf8_lossy(&response.body);
             let header = |name: &str| response.header(name);
             if let Some(wait) = limit_wait(response.status, header, &text, clock.now_ms() / 1000)
                 && tries < TRIES
             {
+                let now = clock.now_ms();
+                self.schedule.lock().await.pause(now, wait);
                 self.wait(wait).await?;
                 continue;
             }
             if response.status >= 500 {
                 // A gateway may report an error for a request that was carried out.
-                return Err(self.lost(&request, &format!("status {}", response.status)));
+                return Err(lost(
+                    &token,
+                    &request,
+                    &format!("status {}", response.status),
+                ));
             }
             return Ok(response);
         }
@@ -276,10 +299,42 @@ impl RestClient {
         Ok(())
     }
 
-    fn lost(&self, request: &WireRequest, why: &str) -> ForgeError {
-        ForgeError::Lost {
-            what: format!("{request:?}"),
-            detail: self.connection.token.redact(why),
+    /// Returns the token for now, and the account that belongs to it.
+    async fn credential(&self) -> Result<(Option<&str>, ForgeToken), ForgeError> {
+        match &self.connection.token {
+            ForgeCredential::Token(token) => Ok((None, token.clone())),
+            ForgeCredential::Account { login, token } => Ok((Some(login), token.clone())),
+            ForgeCredential::App(app) => {
+                let now = self.connection.clock.now_ms();
+                Ok((None, app.token(self.api(), now, self).await?))
+            }
+        }
+    }
+
+    /// Returns the account of an App; `None` for a token of a person.
+    pub async fn app_login(&self) -> Result<Option<String>, ForgeError> {
+        let ForgeCredential::App(app) = &self.connection.token else {
+            return Ok(None);
+        };
+        let now = self.connection.clock.now_ms();
+        app.login(self.api(), now, self).await.map(Some)
+    }
+
+    pub fn is_app(&self) -> bool {
+        matches!(self.connection.token, ForgeCredential::App(_))
+    }
+
+    /// Removes the credential from a text of the forge, which may repeat what it was sent.
+    fn redact(&self, text: &str) -> String {
+        match &self.connection.token {
+            ForgeCredential::Token(token) | ForgeCredential::Account { token, .. } => {
+                token.redact(text)
+            }
+            // Its tokens change, and their beginning does not.
+            ForgeCredential::App(_) if text.contains("ghs_") || text.contains("eyJ") => {
+                "[an answer with a token]".to_owned()
+            }
+            ForgeCredential::App(_) => text.to_owned(),
         }
     }
 
@@ -287,7 +342,7 @@ impl RestClient {
         let what = path.to_owned();
         let detail = || {
             let text = findings::one_line(&String::from_utf8_lossy(&response.body));
-            self.connection.token.redact(&findings::shorten(&text, 300))
+            self.redact(&findings::shorten(&text, 300))
         };
         Err(match response.status {
             200..=299 | 304 => return Ok(response),
@@ -305,6 +360,24 @@ impl RestClient {
                 detail: detail(),
             },
         })
+    }
+}
+
+#[async_trait]
+impl AppSender for RestClient {
+    async fn send_as_app(&self, request: WireRequest) -> Result<WireResponse, ForgeError> {
+        let sent = self.connection.transport.exchange(&request).await;
+        sent.map_err(|failure| ForgeError::Lost {
+            what: format!("{request:?}"),
+            detail: failure.why,
+        })
+    }
+}
+
+fn lost(token: &ForgeToken, request: &WireRequest, why: &str) -> ForgeError {
+    ForgeError::Lost {
+        what: format!("{request:?}"),
+        detail: token.redact(why),
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use base64::Engine;
 
+use crate::app_auth::AppCredential;
+
 /// Token of a forge. It appears in no debug output, error or log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ForgeToken(String);
@@ -38,6 +40,49 @@ impl ForgeToken {
 impl fmt::Debug for ForgeToken {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("ForgeToken(…)")
+    }
+}
+
+/// Everything by which a forge knows us.
+#[derive(Clone, Debug)]
+pub enum ForgeCredential {
+    Token(ForgeToken),
+    /// A token together with the address of its account, as Jira Cloud wants it.
+    Account {
+        login: String,
+        token: ForgeToken,
+    },
+    App(AppCredential),
+}
+
+impl From<ForgeToken> for ForgeCredential {
+    fn from(token: ForgeToken) -> Self {
+        Self::Token(token)
+    }
+}
+
+/// Header in which a forge wants its token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TokenHeader {
+    Bearer,
+    /// Forgejo and Gitea.
+    Token,
+    /// GitLab.
+    Private,
+}
+
+impl TokenHeader {
+    pub fn build(self, login: Option<&str>, token: &ForgeToken) -> (&'static str, String) {
+        let token = token.reveal();
+        if let Some(login) = login {
+            let pair = base64::engine::general_purpose::STANDARD.encode(format!("{login}:{token}"));
+            return ("authorization", format!("Basic {pair}"));
+        }
+        match self {
+            Self::Bearer => ("authorization", format!("Bearer {token}")),
+            Self::Token => ("authorization", format!("token {token}")),
+            Self::Private => ("private-token", token.to_owned()),
+        }
     }
 }
 

@@ -8,15 +8,17 @@ use crate::feedback::{
     Reaction,
 };
 use crate::model::{
-    ChangeDraft, ChangeKey, ChangePage, CommentDraft, ForgeAccount, ForgeChange, ForgeComment,
-    ForgeCursor, ForgeGate, ForgePermission, LabelEdit, MergeOrder, MergeReport, ReviewDraft,
-    ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, TrackedIssue,
+    ChangeDraft, ChangeKey, ChangePage, CommentDraft, ForgeAccount, ForgeCapabilities, ForgeChange,
+    ForgeComment, ForgeCursor, ForgeGate, ForgePermission, LabelEdit, MergeOrder, MergeReport,
+    ReviewDraft, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, TrackedIssue,
 };
 
 /// A place with issues and comments. A tracker such as Jira has only these verbs, so that nobody can
 /// ask it for a pull request.
 #[async_trait]
 pub trait Tracker: Send + Sync + std::fmt::Debug {
+    /// Returns the abilities of the forge, without asking it.
+    fn capabilities(&self) -> ForgeCapabilities;
     /// Returns the account, its permission on the repository, and the abilities of the forge.
     async fn whoami(&self) -> Result<ForgeAccount, ForgeError>;
     async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError>;

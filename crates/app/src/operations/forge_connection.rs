@@ -9,8 +9,8 @@ use engine::git::{Remote, Repository};
 use flow::Time;
 use forge::address::{ForgeKind, LocationOrigin};
 use forge::{
-    Forge, ForgeAccount, ForgeClock, ForgeConnection, ForgeError, ForgePermission, ForgeToken,
-    ForgeTransport, Github, HyperTransport,
+    Forge, ForgeAccount, ForgeClock, ForgeConnection, ForgeCredential, ForgeError, ForgePermission,
+    ForgeToken, ForgeTransport, Github, HyperTransport, Jira,
 };
 
 use super::App;
@@ -21,6 +21,7 @@ use super::project::open_repository;
 use crate::failure::{ExitKind, Failure};
 use crate::remote::connection_pool;
 use crate::settings::Environment;
+use crate::settings::connections::ConnectionSection;
 use crate::settings::forge::{ForgeRepository, tool_logins};
 use crate::settings::server::ServerTrust;
 
@@ -88,17 +89,53 @@ pub async fn connect_forge_paced(
 ) -> Result<ConnectedForge, Failure> {
     let clock = app.coordinator.clock;
     connect(&app.environment, git, clock, |inner, api, token| {
-        let hash = engine::hash::short_sha256(token.git_header().as_bytes());
-        let host = api.split('/').nth(2).unwrap_or(api);
-        Arc::new(PacedTransport {
-            inner,
-            store: Arc::clone(&app.coordinator.store),
-            clock,
-            name: format!("writes/{host}/{hash}"),
-            meter: Arc::clone(meter),
-        })
+        paced(app, inner, api, token, meter)
     })
     .await
+}
+
+/// Builds the client of a Jira project for a server. Nothing is sent.
+pub fn connect_tracker(
+    app: &App,
+    section: &ConnectionSection,
+    meter: &Arc<CallMeter>,
+) -> Result<Jira, Failure> {
+    let (api, token) = section.tracker_access()?;
+    let clock = app.coordinator.clock;
+    let trust = ServerTrust::Authorities(None);
+    let pool = connection_pool(&trust, CONNECT_WITHIN, IDLE)?;
+    let connection = ForgeConnection {
+        transport: paced(app, Arc::new(HyperTransport(pool)), &api, &token, meter),
+        clock: Arc::new(WallClock(clock)),
+        api,
+        token: match &section.account {
+            Some(login) => ForgeCredential::Account {
+                login: login.clone(),
+                token,
+            },
+            None => token.into(),
+        },
+    };
+    Jira::new(connection, &section.repository).map_err(forge_failure)
+}
+
+/// Makes the writes of a transport wait for their turn among those of the whole fleet.
+fn paced(
+    app: &App,
+    inner: Arc<dyn ForgeTransport>,
+    api: &str,
+    token: &ForgeToken,
+    meter: &Arc<CallMeter>,
+) -> Arc<dyn ForgeTransport> {
+    let hash = engine::hash::short_sha256(token.git_header().as_bytes());
+    let host = api.split('/').nth(2).unwrap_or(api);
+    Arc::new(PacedTransport {
+        inner,
+        store: Arc::clone(&app.coordinator.store),
+        clock: app.coordinator.clock,
+        name: format!("writes/{host}/{hash}"),
+        meter: Arc::clone(meter),
+    })
 }
 
 async fn connect(
@@ -120,7 +157,7 @@ async fn connect(
         transport,
         clock: Arc::new(WallClock(clock)),
         api: location.api.clone(),
-        token: token.clone(),
+        token: token.clone().into(),
     };
     let forge: Box<dyn Forge> = match location.kind {
         ForgeKind::Github => {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use engine::log::LogErr;
 use flow::Time;
-use forge::rate::WriteSchedule;
+use forge::rate::{WriteSchedule, limit_wait};
 use forge::{ForgeTransport, WireFailure, WireRequest, WireResponse};
 use store::{ForgeState, Store};
 
@@ -67,11 +68,10 @@ impl PacedTransport {
             let now = (self.clock)().0;
             let mut schedule: WriteSchedule =
                 serde_json::from_value(state.body.clone()).unwrap_or_default();
-            let wait = schedule.wait(now);
+            let wait = schedule.reserve(now, WAIT_MAX);
             if wait > WAIT_MAX {
                 return Ok(wait);
             }
-            schedule.record(now + i64::try_from(wait.as_millis()).unwrap_or(0));
             let body = serde_json::to_value(&schedule)?;
             if self
                 .store
@@ -83,6 +83,33 @@ impl PacedTransport {
         }
         // Others write all the time: their pace is ours.
         Ok(Duration::from_secs(1))
+    }
+}
+
+impl PacedTransport {
+    /// Stops the writes of the whole fleet for the time that the forge asks for.
+    async fn obey_limit(&self, response: &WireResponse) -> Result<(), store::Error> {
+        let now = (self.clock)().0;
+        let text = String::from_utf8_lossy(&response.body);
+        let header = |name: &str| response.header(name);
+        let Some(wait) = limit_wait(response.status, header, &text, now / 1000) else {
+            return Ok(());
+        };
+        for _ in 0..TRIES {
+            let state = self.store.forge_state(&self.name).await?;
+            let mut schedule: WriteSchedule =
+                serde_json::from_value(state.body.clone()).unwrap_or_default();
+            schedule.pause(now, wait);
+            let body = serde_json::to_value(&schedule)?;
+            if self
+                .store
+                .put_forge_state(ForgeState { body, ..state })
+                .await?
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -104,6 +131,8 @@ impl ForgeTransport for PacedTransport {
         }
         let response = self.inner.exchange(request).await?;
         self.meter.record(&response);
+        let obeyed = self.obey_limit(&response).await;
+        obeyed.log_err("remember the limit of a forge");
         Ok(response)
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use forge::ForgeToken;
 use forge::address::ForgeKind;
 use forge::webhook::WebhookSecrets;
 use schemars::JsonSchema;
@@ -143,6 +144,14 @@ pub struct ConnectionSection {
     pub intake_label: String,
     /// An issue that is assigned to the account of the token becomes a ticket.
     pub intake_assigned: bool,
+    /// Jira: the address of the site.
+    pub url: Option<String>,
+    /// Jira Cloud: the e-mail address of the account. Without it the token is one of Data Center.
+    pub account: Option<String>,
+    /// Jira: the variable that has the token.
+    pub token_env: Option<String>,
+    /// Jira: the file that has the token. Others must not be able to read it.
+    pub token_file: Option<String>,
     /// Jira: the issues of this query become tickets.
     pub jql: Option<String>,
     /// Writes the state of tickets to their issues: comment, label, transition.
@@ -168,6 +177,10 @@ impl Default for ConnectionSection {
             review_branches: Vec::new(),
             intake_label: INTAKE_LABEL.to_owned(),
             intake_assigned: true,
+            url: None,
+            account: None,
+            token_env: None,
+            token_file: None,
             jql: None,
             report: true,
             statuses: StatusNames::default(),
@@ -219,7 +232,22 @@ impl ConnectionSection {
             Some(ConnectionKind::Jira) if !is_project_key(&self.repository) => {
                 problem("repository is the key of a Jira project, such as PROJ");
             }
-            Some(ConnectionKind::Jira) => {}
+            Some(ConnectionKind::Jira) => {
+                let url = self.url.as_deref().unwrap_or_default();
+                if !forge::address::is_safe_address(url) {
+                    problem(
+                        "url is the https address of the Jira site: a token is sent over https only",
+                    );
+                }
+                if self.token_env.is_some() == self.token_file.is_some() {
+                    problem("name its token with token_env or token_file");
+                }
+            }
+            Some(_) if self.has_site() => {
+                problem(
+                    "url, account, token_env and token_file are for Jira only; [forge] has those of a forge",
+                );
+            }
             Some(_) if !self.repository.contains('/') => problem("repository is OWNER/NAME"),
             Some(_) if self.jql.is_some() => problem("jql is for Jira only"),
             Some(_) => {}
@@ -241,6 +269,35 @@ impl ConnectionSection {
         problems
     }
 
+    fn has_site(&self) -> bool {
+        let site = [&self.url, &self.account, &self.token_env, &self.token_file];
+        site.into_iter().any(Option::is_some)
+    }
+
+    /// Reads the token of a Jira site, and returns it with the address of its API.
+    pub fn tracker_access(&self) -> Result<(String, ForgeToken), Failure> {
+        let url = self
+            .url
+            .as_deref()
+            .unwrap_or_default()
+            .trim_end_matches('/');
+        let version = if self.account.is_some() { "3" } else { "2" };
+        let api = if url.contains("/rest/api/") {
+            url.to_owned()
+        } else {
+            format!("{url}/rest/api/{version}")
+        };
+        let text = self.read_text((self.token_env.as_ref(), self.token_file.as_ref()), "token")?;
+        let token = text.and_then(|(text, _)| ForgeToken::new(&text));
+        let token = token.ok_or_else(|| {
+            let name = &self.name;
+            Failure::usage(format!(
+                "connection {name:?}: its token is not one word of ASCII"
+            ))
+        })?;
+        Ok((api, token))
+    }
+
     /// Reads the secrets.
     pub fn resolve(&self) -> Result<ForgeLink, Failure> {
         let current = self.read_secret(self.secret_env.as_ref(), self.secret_file.as_ref())?;
@@ -256,31 +313,44 @@ impl ConnectionSection {
         })
     }
 
+    /// Reads a text from the named variable or file, and says where it comes from.
+    fn read_text(
+        &self,
+        (env, file): (Option<&String>, Option<&String>),
+        what: &str,
+    ) -> Result<Option<(String, String)>, Failure> {
+        let name = &self.name;
+        match (env, file) {
+            (None, None) => Ok(None),
+            (Some(variable), _) => {
+                let set = inherited_variables(std::iter::once(variable.as_str())).pop();
+                let text = set.and_then(|(_, value)| value.into_string().ok());
+                let text = text.ok_or_else(|| {
+                    Failure::usage(format!(
+                        "connection {name:?}: the variable {variable} with its {what} is not set"
+                    ))
+                })?;
+                Ok(Some((text, format!("variable {variable}"))))
+            }
+            (None, Some(file)) => {
+                let path = PathBuf::from(file);
+                let what = format!("the {what}");
+                super::forge::require_private(&path, &what)?;
+                let bytes = read_bounded(&path, &what, SECRET_BYTES_MAX)?;
+                let text = String::from_utf8(bytes).unwrap_or_default();
+                Ok(Some((text, format!("file {file}"))))
+            }
+        }
+    }
+
     fn read_secret(
         &self,
         env: Option<&String>,
         file: Option<&String>,
     ) -> Result<Option<String>, Failure> {
         let name = &self.name;
-        let (secret, origin) = match (env, file) {
-            (None, None) => return Ok(None),
-            (Some(variable), _) => {
-                let set = inherited_variables(std::iter::once(variable.as_str())).pop();
-                let text = set.and_then(|(_, value)| value.into_string().ok());
-                let text = text.ok_or_else(|| {
-                    Failure::usage(format!(
-                        "connection {name:?}: the variable {variable} with its webhook secret is not set"
-                    ))
-                })?;
-                (text, format!("variable {variable}"))
-            }
-            (None, Some(file)) => {
-                let path = PathBuf::from(file);
-                super::forge::require_private(&path, "the webhook secret")?;
-                let bytes = read_bounded(&path, "the webhook secret", SECRET_BYTES_MAX)?;
-                let text = String::from_utf8(bytes).unwrap_or_default();
-                (text, format!("file {file}"))
-            }
+        let Some((secret, origin)) = self.read_text((env, file), "webhook secret")? else {
+            return Ok(None);
         };
         let secret = secret.trim().to_owned();
         if secret.len() < SECRET_CHARS_MIN || secret.len() > SECRET_BYTES_MAX {

@@ -11,6 +11,7 @@ mod dashboard_pages;
 mod dashboard_text;
 mod dashboard_work;
 mod door;
+mod forge_news;
 mod git_http;
 mod logs;
 mod messages;

@@ -9,8 +9,8 @@ use crate::feedback::{
     CommentKind, CommentPage, CommentQuery, CommentRef, IssueFilter, IssueGoal, IssuePage, Reaction,
 };
 use crate::model::{
-    CommentDraft, CommentTopic, ForgeAccount, ForgeComment, ForgeCursor, ForgePermission,
-    TrackedIssue,
+    CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
+    ForgePermission, TrackedIssue,
 };
 use crate::rest::{encoded, parse_json, until_answered};
 use crate::{ForgeError, Tracker};
@@ -64,6 +64,13 @@ impl Github {
 
 #[async_trait]
 impl Tracker for Github {
+    fn capabilities(&self) -> ForgeCapabilities {
+        ForgeCapabilities {
+            has_check_runs: self.rest.is_app(),
+            ..CAPABILITIES
+        }
+    }
+
     async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
         let login = self.own_login().await?.to_owned();
         let repository = self.rest.get(&self.root).await?;
@@ -78,7 +85,7 @@ impl Tracker for Github {
         Ok(ForgeAccount {
             login,
             permission,
-            capabilities: CAPABILITIES,
+            capabilities: self.capabilities(),
         })
     }
 

@@ -3,23 +3,8 @@
 use serde_json::Value;
 
 use crate::feedback::{CommentKind, CommentPlace, CommentRef, PersonComment};
+pub use crate::json::{entries, id, text};
 use crate::model::{ChangeState, ForgeChange, ForgeCursor, ForgePermission, TrackedIssue};
-
-pub fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
-}
-
-pub fn id(value: &Value) -> String {
-    value["id"]
-        .as_u64()
-        .map(|id| id.to_string())
-        .unwrap_or_default()
-}
-
-/// Entries of a list; anything else has none.
-pub fn entries(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 pub fn number(value: &Value) -> String {
     value["number"].as_u64().unwrap_or_default().to_string()

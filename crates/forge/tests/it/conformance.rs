@@ -137,7 +137,7 @@ pub fn connect(transport: Arc<dyn ForgeTransport>, clock: Arc<JumpingClock>, api
             transport,
             clock,
             api: api.to_owned(),
-            token,
+            token: token.into(),
         },
         "o/r",
     )

@@ -130,7 +130,7 @@ fn a_token_is_not_sent_in_the_clear() {
         transport: Arc::new(transport),
         clock: Arc::new(JumpingClock::default()),
         api: "http://git.example/api/v3".to_owned(),
-        token: forge::ForgeToken::new(TOKEN).unwrap(),
+        token: forge::ForgeToken::new(TOKEN).unwrap().into(),
     };
     assert!(forge::Github::new(connection, "o/r").is_err());
 }

@@ -4,7 +4,8 @@ use flow::Time;
 use flow::intake::{ArrivedChange, ArrivedIssue, IntakeRules, ReviewRules};
 use forge::command::parse_command;
 use forge::{
-    ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, PersonComment, TrackedIssue,
+    ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, ForgeCursor, PersonComment,
+    TrackedIssue,
 };
 use serde_json::json;
 use store::ForgeState;
@@ -15,6 +16,9 @@ use crate::operations::change_reports::queue_report;
 use crate::operations::connections::LinkedForge;
 use crate::operations::forge_connection::forge_failure;
 use crate::operations::forge_work::{ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once};
+
+/// Maximum number of pages of comments that one look reads. The next look reads on.
+const COMMENT_PAGES_MAX: usize = 10;
 
 impl ForgeInbox {
     pub(super) async fn look(
@@ -137,7 +141,7 @@ impl ForgeInbox {
             ..forge::IssueFilter::default()
         };
         let tracker = client.tracker();
-        let start = forge::ForgeCursor::default();
+        let start = ForgeCursor::default();
         let page = tracker.issues_since(&filter, &start).await;
         let page = page.map_err(forge_failure)?;
         Ok(page.issues.iter().any(|found| found.key == issue.key))
@@ -157,13 +161,37 @@ impl ForgeInbox {
         client: &LinkedForge,
         subject: &ForgeSubject,
     ) -> Result<(), Failure> {
-        let query = CommentQuery {
-            on: subject.on(),
+        let Some(on) = subject.on() else {
+            return Ok(());
+        };
+        let store = &self.app.coordinator.store;
+        let state = store
+            .forge_state(&format!("seen/{}/{on}", client.name()))
+            .await?;
+        let seen = state.body.as_str().unwrap_or_default().to_owned();
+        let mut query = CommentQuery {
+            on: Some(on),
             ..CommentQuery::default()
         };
-        let page = client.tracker().comments_since(&query).await;
-        for comment in page.map_err(forge_failure)?.comments {
-            self.queue_command(client, subject, &comment).await?;
+        query.cursor.updated_at.clone_from(&seen);
+        for _ in 0..COMMENT_PAGES_MAX {
+            let page = client.tracker().comments_since(&query).await;
+            let page = page.map_err(forge_failure)?;
+            for comment in &page.comments {
+                self.queue_command(client, subject, comment).await?;
+            }
+            if page.cursor.updated_at <= query.cursor.updated_at {
+                break;
+            }
+            query.cursor = ForgeCursor {
+                updated_at: page.cursor.updated_at,
+                etag: None,
+            };
+        }
+        // Written after the commands are queued: a crash in between reads the same comments again.
+        if query.cursor.updated_at != seen {
+            let body = json!(query.cursor.updated_at);
+            store.put_forge_state(ForgeState { body, ..state }).await?;
         }
         Ok(())
     }

@@ -1,0 +1,221 @@
+//! Issues, comments and reactions on Forgejo and Gitea.
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::{CAPABILITIES, Forgejo, read};
+use crate::body::{BODY_CHARS_MAX, cut_body};
+use crate::feedback::{
+    CommentPage, CommentQuery, CommentRef, IssueFilter, IssueGoal, IssuePage, Reaction,
+};
+use crate::json::{entries, id, number, text};
+use crate::marker::marked;
+use crate::model::{
+    CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
+    ForgePermission, TrackedIssue,
+};
+use crate::rest::{encoded, until_answered};
+use crate::review_plan::CUT_NOTICE;
+use crate::{ForgeError, Tracker};
+
+impl Forgejo {
+    pub(super) async fn try_comment(
+        &self,
+        draft: &CommentDraft,
+    ) -> Result<ForgeComment, ForgeError> {
+        let marked = marked("topic", &draft.topic.0, &draft.body);
+        let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
+        let path = self.path(&format!("/issues/{}/comments", encoded(&draft.on)));
+        let found = self.find_own(&path, "topic", &draft.topic.0).await?;
+        let request = json!({"body": body});
+        let written = match found {
+            Some(found) if text(&found, "body") == body => found,
+            Some(found) => {
+                let path = self.path(&format!("/issues/comments/{}", id(&found)));
+                self.rest.write("PATCH", &path, &request).await?
+            }
+            None => self.rest.write("POST", &path, &request).await?,
+        };
+        Ok(ForgeComment {
+            id: id(&written),
+            author: text(&written["user"], "login"),
+            body,
+        })
+    }
+
+    async fn try_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        let state = match goal {
+            IssueGoal::Open => "open",
+            IssueGoal::Done | IssueGoal::NotPlanned => "closed",
+            IssueGoal::Labels(edit) => return self.try_labels(key, edit).await.map(drop),
+            IssueGoal::Linked(link) => {
+                let draft = CommentDraft {
+                    on: key.to_owned(),
+                    topic: CommentTopic(format!("link:{}", link.id)),
+                    body: format!("[{}]({})", link.title, link.url),
+                };
+                return self.try_comment(&draft).await.map(drop);
+            }
+            IssueGoal::Status(_) => {
+                return Err(ForgeError::Unsupported {
+                    forge: "Forgejo",
+                    what: "status of an issue besides open and closed",
+                });
+            }
+        };
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        if self.rest.get(&path).await?["state"] == state {
+            return Ok(());
+        }
+        let request = json!({"state": state});
+        self.rest.write("PATCH", &path, &request).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Tracker for Forgejo {
+    fn capabilities(&self) -> ForgeCapabilities {
+        CAPABILITIES
+    }
+
+    async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
+        let login = self.own_login().await?.to_owned();
+        let repository = self.rest.get(&self.root).await?;
+        let may = |name: &str| repository["permissions"][name] == true;
+        let permission = match () {
+            () if may("admin") => ForgePermission::Admin,
+            () if may("push") => ForgePermission::Write,
+            () if may("pull") => ForgePermission::Read,
+            () => ForgePermission::None,
+        };
+        Ok(ForgeAccount {
+            login,
+            permission,
+            capabilities: CAPABILITIES,
+        })
+    }
+
+    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
+        let path = self.path(&format!("/collaborators/{}/permission", encoded(login)));
+        let found = self.rest.get_maybe(&path).await?;
+        Ok(found.map_or(ForgePermission::None, |found| {
+            read::permission(&text(&found, "permission"))
+        }))
+    }
+
+    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError> {
+        let path = self.path(&format!("/issues/{}", encoded(key)));
+        let Some(found) = self.rest.get_maybe(&path).await? else {
+            return Ok(None);
+        };
+        if !found["pull_request"].is_null() {
+            return Ok(None);
+        }
+        let mut issue = read::issue(&found);
+        let waits_for = self.rest.get_maybe(&format!("{path}/dependencies")).await?;
+        let waits_for = waits_for.unwrap_or_default();
+        let waits_for = entries(&waits_for).iter();
+        issue.blocked_by = waits_for
+            .map(|one| number(one, "number").to_string())
+            .collect();
+        Ok(Some(issue))
+    }
+
+    async fn issues_since(
+        &self,
+        filter: &IssueFilter,
+        cursor: &ForgeCursor,
+    ) -> Result<IssuePage, ForgeError> {
+        if filter.query.is_some() {
+            return Err(ForgeError::Unsupported {
+                forge: "Forgejo",
+                what: "query for issues: use a label or an assignee",
+            });
+        }
+        let mut path = self.path("/issues?state=open&type=issues");
+        if !filter.labels.is_empty() {
+            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+        }
+        if let Some(assignee) = &filter.assignee {
+            path.push_str(&format!("&assigned_by={}", encoded(assignee)));
+        }
+        if !cursor.updated_at.is_empty() {
+            path.push_str(&format!("&since={}", encoded(&cursor.updated_at)));
+        }
+        let found = self.list(&path).await?;
+        // A label that the repository does not have filters nothing, so the filter is applied again.
+        let has = |issue: &TrackedIssue| {
+            let mut labels = filter.labels.iter();
+            labels.all(|name| {
+                issue
+                    .labels
+                    .iter()
+                    .any(|one| one.eq_ignore_ascii_case(name))
+            })
+        };
+        let found = found.iter().filter(|issue| issue["pull_request"].is_null());
+        let mut issues: Vec<_> = found.map(read::issue).filter(has).collect();
+        issues.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        let newest = issues.last().map(|issue| issue.updated_at.clone());
+        Ok(IssuePage {
+            issues,
+            cursor: ForgeCursor {
+                updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
+                etag: None,
+            },
+        })
+    }
+
+    async fn comments_since(&self, query: &CommentQuery) -> Result<CommentPage, ForgeError> {
+        let own = self.own_login().await?.to_owned();
+        let since = &query.cursor.updated_at;
+        let mut path = match &query.on {
+            Some(on) => self.path(&format!("/issues/{}/comments", encoded(on))),
+            None => self.path("/issues/comments"),
+        };
+        if !since.is_empty() {
+            path.push_str(&format!("?since={}", encoded(since)));
+        }
+        let found = self.list(&path).await?;
+        let comment = |entry| read::comment(entry, &read::belongs_to(entry), &own);
+        let mut comments: Vec<_> = found.iter().map(comment).collect();
+        for comment in &mut comments {
+            if let (true, Some(on)) = (comment.comment.on.is_empty(), &query.on) {
+                comment.comment.on.clone_from(on);
+            }
+        }
+        comments.retain(|comment| comment.updated_at >= *since);
+        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        let newest = comments.last().map(|comment| comment.updated_at.clone());
+        Ok(CommentPage {
+            comments,
+            cursor: ForgeCursor {
+                updated_at: newest.unwrap_or_else(|| since.clone()),
+                etag: None,
+            },
+        })
+    }
+
+    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        until_answered!(self.try_comment(draft))
+    }
+
+    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        until_answered!(self.try_issue_state(key, goal))
+    }
+
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        let content = match reaction {
+            Reaction::Seen => "eyes",
+            Reaction::Done => "+1",
+            Reaction::Refused => "confused",
+        };
+        let path = self.path(&format!(
+            "/issues/comments/{}/reactions",
+            encoded(&comment.id)
+        ));
+        // The second one of a kind is answered with 200.
+        let request = json!({"content": content});
+        until_answered!(self.rest.write("POST", &path, &request)).map(drop)
+    }
+}

@@ -1,0 +1,268 @@
+//! Issues, notes and reactions on GitLab.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::read;
+use super::{BODY_CHARS_MAX, CAPABILITIES, Gitlab, PAGE};
+use crate::body::cut_body;
+use crate::feedback::{
+    CommentPage, CommentQuery, CommentRef, IssueFilter, IssueGoal, IssuePage, Reaction,
+};
+use crate::json::{entries, id, number, text};
+use crate::marker::marked;
+use crate::model::{
+    CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
+    ForgePermission, TrackedIssue,
+};
+use crate::rest::{encoded, until_answered};
+use crate::review_plan::CUT_NOTICE;
+use crate::{ForgeError, Tracker};
+
+/// Levels of access, as GitLab counts them.
+const DEVELOPER: u64 = 30;
+const MAINTAINER: u64 = 40;
+
+fn permission(level: u64) -> ForgePermission {
+    match level {
+        0 => ForgePermission::None,
+        1..DEVELOPER => ForgePermission::Read,
+        DEVELOPER..MAINTAINER => ForgePermission::Write,
+        _ => ForgePermission::Admin,
+    }
+}
+
+impl Gitlab {
+    /// Returns the path of an issue (`#7`) or of a change (`7`).
+    fn noteable(&self, on: &str) -> String {
+        match on.strip_prefix('#') {
+            Some(issue) => self.path(&format!("/issues/{}", encoded(issue))),
+            None => self.path(&format!("/merge_requests/{}", encoded(on))),
+        }
+    }
+
+    fn issue_path(&self, key: &str) -> String {
+        let number = key.strip_prefix('#').unwrap_or(key);
+        self.path(&format!("/issues/{}", encoded(number)))
+    }
+
+    async fn try_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        let marked = marked("topic", &draft.topic.0, &draft.body);
+        let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
+        let path = format!("{}/notes", self.noteable(&draft.on));
+        let found = self.find_own(&path, "topic", &draft.topic.0).await?;
+        let request = json!({"body": body});
+        let written = match found {
+            Some(found) if text(&found, "body") == body => found,
+            Some(found) => {
+                let path = format!("{path}/{}", id(&found));
+                self.rest.write("PUT", &path, &request).await?
+            }
+            None => self.rest.write("POST", &path, &request).await?,
+        };
+        Ok(ForgeComment {
+            id: id(&written),
+            author: text(&written["author"], "username"),
+            body,
+        })
+    }
+
+    async fn try_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        let path = self.issue_path(key);
+        let (state, event) = match goal {
+            IssueGoal::Open => ("opened", "reopen"),
+            IssueGoal::Done | IssueGoal::NotPlanned => ("closed", "close"),
+            IssueGoal::Labels(edit) => return self.try_labels(&path, edit).await.map(drop),
+            IssueGoal::Linked(link) => {
+                let number = key.strip_prefix('#').unwrap_or(key);
+                let draft = CommentDraft {
+                    on: format!("#{number}"),
+                    topic: CommentTopic(format!("link:{}", link.id)),
+                    body: format!("[{}]({})", link.title, link.url),
+                };
+                return self.try_comment(&draft).await.map(drop);
+            }
+            IssueGoal::Status(_) => {
+                return Err(ForgeError::Unsupported {
+                    forge: "GitLab",
+                    what: "status of an issue besides open and closed",
+                });
+            }
+        };
+        let found = self.rest.get(&path).await?;
+        if found["state"] == state {
+            return Ok(());
+        }
+        let request = json!({"state_event": event});
+        self.rest.write("PUT", &path, &request).await.map(drop)
+    }
+
+    async fn try_react(&self, comment: &CommentRef, name: &str) -> Result<(), ForgeError> {
+        let own = self.own_login().await?;
+        let note = encoded(&comment.id);
+        let path = format!("{}/notes/{note}/award_emoji", self.noteable(&comment.on));
+        let found = self.rest.list(&path, PAGE).await?;
+        let is_ours = |award: &Value| {
+            award["name"] == name && text(&award["user"], "username").eq_ignore_ascii_case(own)
+        };
+        if found.iter().any(is_ours) {
+            return Ok(());
+        }
+        self.rest
+            .write("POST", &path, &json!({"name": name}))
+            .await
+            .map(drop)
+    }
+}
+
+#[async_trait]
+impl Tracker for Gitlab {
+    fn capabilities(&self) -> ForgeCapabilities {
+        CAPABILITIES
+    }
+
+    async fn whoami(&self) -> Result<ForgeAccount, ForgeError> {
+        let login = self.own_login().await?.to_owned();
+        let project = self.rest.get(&self.root).await?;
+        let access = &project["permissions"];
+        let levels = ["project_access", "group_access"];
+        let levels = levels.map(|name| number(&access[name], "access_level"));
+        let level = levels.into_iter().max().unwrap_or_default();
+        Ok(ForgeAccount {
+            login,
+            // Whoever gets an answer may read: the project may be public.
+            permission: permission(level.max(1)),
+            capabilities: CAPABILITIES,
+        })
+    }
+
+    async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
+        let users = self
+            .rest
+            .get(&format!("/users?username={}", encoded(login)))
+            .await?;
+        let mut users = entries(&users).iter();
+        let user = users.find(|user| text(user, "username").eq_ignore_ascii_case(login));
+        let Some(user) = user.filter(|user| user["state"] != "blocked") else {
+            return Ok(ForgePermission::None);
+        };
+        let path = self.path(&format!("/members/all/{}", id(user)));
+        let member = self.rest.get_maybe(&path).await?;
+        Ok(member.map_or(ForgePermission::None, |member| {
+            permission(number(&member, "access_level"))
+        }))
+    }
+
+    async fn issue(&self, key: &str) -> Result<Option<TrackedIssue>, ForgeError> {
+        let path = self.issue_path(key);
+        let Some(found) = self.rest.get_maybe(&path).await? else {
+            return Ok(None);
+        };
+        let mut issue = read::issue(&found);
+        let links = self
+            .rest
+            .get_maybe(&format!("{path}/links"))
+            .await?
+            .unwrap_or_default();
+        for link in entries(&links) {
+            let key = read::issue_key(link);
+            if link["link_type"] == "is_blocked_by" {
+                issue.blocked_by.push(key);
+            } else {
+                issue.links.push(key);
+            }
+        }
+        Ok(Some(issue))
+    }
+
+    async fn issues_since(
+        &self,
+        filter: &IssueFilter,
+        cursor: &ForgeCursor,
+    ) -> Result<IssuePage, ForgeError> {
+        if filter.query.is_some() {
+            return Err(ForgeError::Unsupported {
+                forge: "GitLab",
+                what: "query for issues: use a label or an assignee",
+            });
+        }
+        let mut path = self.path("/issues?state=opened&order_by=updated_at&sort=asc&per_page=100");
+        if !filter.labels.is_empty() {
+            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+        }
+        if let Some(assignee) = &filter.assignee {
+            path.push_str(&format!("&assignee_username={}", encoded(assignee)));
+        }
+        if !cursor.updated_at.is_empty() {
+            path.push_str(&format!("&updated_after={}", encoded(&cursor.updated_at)));
+        }
+        let found = self.rest.get(&path).await?;
+        let issues: Vec<TrackedIssue> = entries(&found).iter().map(read::issue).collect();
+        let newest = issues.iter().map(|issue| issue.updated_at.clone()).max();
+        Ok(IssuePage {
+            issues,
+            cursor: ForgeCursor {
+                updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
+                etag: None,
+            },
+        })
+    }
+
+    async fn comments_since(&self, query: &CommentQuery) -> Result<CommentPage, ForgeError> {
+        let own = self.own_login().await?.to_owned();
+        let since = &query.cursor.updated_at;
+        let mut comments = Vec::new();
+        if let Some(on) = &query.on {
+            let path = format!("{}/notes?order_by=updated_at&sort=asc", self.noteable(on));
+            let notes = self.rest.list(&path, PAGE).await?;
+            comments.extend(
+                notes
+                    .iter()
+                    .filter_map(|note| read::comment(note, on, &own)),
+            );
+        } else {
+            // GitLab has no list of all notes; its events have them, by the day.
+            let mut path = self.path("/events?target_type=note&sort=asc");
+            if let Some(day) = since.get(..10) {
+                path.push_str(&format!("&after={}", encoded(&read::day_before(day))));
+            }
+            for event in self.rest.list(&path, PAGE).await? {
+                let note = &event["note"];
+                let number = number(note, "noteable_iid");
+                let on = match note["noteable_type"].as_str() {
+                    Some("MergeRequest") => number.to_string(),
+                    Some("Issue") => format!("#{number}"),
+                    _ => continue,
+                };
+                comments.extend(read::comment(note, &on, &own));
+            }
+        }
+        comments.retain(|comment| comment.updated_at >= *since);
+        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        let newest = comments.last().map(|comment| comment.updated_at.clone());
+        Ok(CommentPage {
+            comments,
+            cursor: ForgeCursor {
+                updated_at: newest.unwrap_or_else(|| since.clone()),
+                etag: None,
+            },
+        })
+    }
+
+    async fn ensure_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
+        until_answered!(self.try_comment(draft))
+    }
+
+    async fn ensure_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        until_answered!(self.try_issue_state(key, goal))
+    }
+
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        let name = match reaction {
+            Reaction::Seen => "eyes",
+            Reaction::Done => "thumbsup",
+            Reaction::Refused => "confused",
+        };
+        until_answered!(self.try_react(comment, name))
+    }
+}
