@@ -2,6 +2,7 @@
 
 pub mod config_merge;
 pub mod config_problems;
+pub mod connections;
 pub mod database;
 pub mod detect;
 pub mod epic_file;

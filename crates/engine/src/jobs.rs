@@ -414,8 +414,8 @@ async fn perform_task(context: &JobContext<'_>, task: &Task) -> Result<JobOutput
             commit, findings, ..
         } => verify::verify(context, commit, findings).await,
         Task::Merge { commit } => merge::merge(context, commit).await,
-        Task::Tell { .. } => Err(JobError::permanent(
-            "dependents are notified without a lease on the ticket",
+        Task::Tell { .. } | Task::Report => Err(JobError::permanent(
+            "dependents and forges are told without a lease on the ticket",
         )),
     }
 }

@@ -207,7 +207,8 @@ impl Project {
             | Task::Verify { .. }
             | Task::Check { .. }
             | Task::Merge { .. }
-            | Task::Tell { .. } => {
+            | Task::Tell { .. }
+            | Task::Report => {
                 let config = self.agent_for(task, agent);
                 config.map_or_else(
                     || self.system_actor(),
@@ -235,7 +236,8 @@ impl Project {
             | Task::Verify { .. }
             | Task::Check { .. }
             | Task::Merge { .. }
-            | Task::Tell { .. } => self.agents.agent_for(role_of(task), agent),
+            | Task::Tell { .. }
+            | Task::Report => self.agents.agent_for(role_of(task), agent),
         }
     }
 
@@ -338,7 +340,7 @@ fn role_of(task: &Task) -> Role {
         Task::Build { .. } => Role::Builder,
         Task::Review { .. } => Role::Reviewer,
         Task::Verify { .. } => Role::Verifier,
-        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => Role::Service,
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => Role::Service,
     }
 }
 

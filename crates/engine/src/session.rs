@@ -103,7 +103,8 @@ impl AgentSession {
             | Task::Check { .. }
             | Task::Review { .. }
             | Task::Merge { .. }
-            | Task::Tell { .. } => self.actor.role,
+            | Task::Tell { .. }
+            | Task::Report => self.actor.role,
         };
         Actor {
             role,

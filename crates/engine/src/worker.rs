@@ -92,7 +92,7 @@ impl WorkerConfig {
             queues: Queue::OF_LOOP
                 .into_iter()
                 // The coordinator performs the updates of dependents itself; no worker claims them.
-                .filter(|queue| *queue != Queue::Tell)
+                .filter(|queue| !queue.is_beside_loop())
                 .collect(),
             tasks: Vec::new(),
             labels: None,
@@ -409,7 +409,7 @@ impl<'a> WorkerState<'a> {
             self.halter.stop();
         }
         // A draining worker ends with its jobs, wherever the ticket is.
-        let rests = self.draining || !ticket.stage.is_active();
+        let rests = self.draining || ticket.rests();
         Ok((rests && self.running.is_empty()).then_some(Finished(Some(ticket))))
     }
 

@@ -18,6 +18,7 @@ mod land;
 mod open_answers;
 mod panel;
 mod person;
+mod pull_request;
 pub(crate) mod review;
 mod table;
 mod transition;
@@ -173,6 +174,12 @@ pub enum Refused {
     NotADependency { ticket: TicketId },
     #[error("a ticket begins with `created`, once")]
     NotTheBeginning,
+    #[error(
+        "this ticket has no pull request: it lands in another way (land), or nothing was submitted yet"
+    )]
+    NoPullRequest,
+    #[error("the findings of this comment are in the ledger; nothing was changed")]
+    CommentsKnown,
     #[error("a ticket needs a title")]
     NoTitle,
 }
@@ -242,6 +249,7 @@ pub fn advance(ticket: &Ticket, event: &Event, policy: &Policy) -> Result<Step, 
     // Parallel reviewers share one budget. The report of one can use it up while the others still
     // run, and nothing else would look at them until they report.
     draft.stop_paid_jobs_over_budget();
+    draft.order_report_if_visible(ticket);
     Ok(draft.into_step())
 }
 
@@ -362,7 +370,13 @@ fn apply(draft: &mut Transition<'_>, what: &EventKind) -> Result<(), Refused> {
             commit,
             findings,
             must_fix,
-        } => draft.on_findings_added(commit, findings, *must_fix)?,
+            comments,
+        } => {
+            draft.remember_comments(comments)?;
+            draft.on_findings_added(commit, findings, *must_fix)?;
+        }
+        EventKind::ChangeObserved { seen } => draft.on_change_observed(seen)?,
+        EventKind::ReportRequested { .. } => draft.on_report_requested()?,
         EventKind::Settled { choice, why } => draft.on_settled(choice, why)?,
         EventKind::Resubmitted { submission } => draft.on_resubmitted(submission)?,
         EventKind::Cancelled { why } => draft.on_cancelled(why),

@@ -46,9 +46,11 @@ impl Attempt {
             // The commit makes the attempt of a review useless for another commit of the same
             // ticket.
             Task::Review { commit, .. } | Task::Verify { commit, .. } => Some(commit.clone()),
-            Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
-                None
-            }
+            Task::Build { .. }
+            | Task::Check { .. }
+            | Task::Merge { .. }
+            | Task::Tell { .. }
+            | Task::Report => None,
         };
         Self::Job {
             ticket: ticket.clone(),
@@ -151,7 +153,9 @@ impl HeldClaim {
             Task::Build { round } | Task::Review { round, .. } | Task::Verify { round, .. } => {
                 format!(" in round {round}")
             }
-            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => String::new(),
+            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => {
+                String::new()
+            }
         };
         Self {
             attempt: Attempt::of_job(ticket, lease, task),

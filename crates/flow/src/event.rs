@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use findings::{Finding, Review};
 use serde::{Deserialize, Serialize};
 
-use crate::ticket::{CheckResult, Spec, Submission, TicketId, Time};
+use crate::ticket::{ChangeObservation, CheckResult, Spec, Submission, TicketId, Time};
 use crate::usage::{Budget, Usage};
 
 /// Role of an actor, which limits the events it may report. It comes from the caller's token, never
@@ -271,6 +271,17 @@ pub enum EventKind {
         findings: Vec<Finding>,
         /// Every finding blocks the ticket, whatever its severity.
         must_fix: bool,
+        /// Comments on the pull request that the findings come from. Each counts once.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comments: Vec<String>,
+    },
+    /// A worker looked at the pull request of the ticket.
+    ChangeObserved {
+        seen: Box<ChangeObservation>,
+    },
+    /// A webhook, a poller or a person asks for a look at the pull request.
+    ReportRequested {
+        why: String,
     },
     Settled {
         choice: Choice,
@@ -312,6 +323,8 @@ impl EventKind {
             Self::BudgetRaised { .. } => "budget_raised",
             Self::Waived { .. } => "waived",
             Self::FindingsAdded { .. } => "findings_added",
+            Self::ChangeObserved { .. } => "change_observed",
+            Self::ReportRequested { .. } => "report_requested",
             Self::Settled { .. } => "settled",
             Self::Resubmitted { .. } => "resubmitted",
             Self::Cancelled { .. } => "cancelled",
@@ -344,6 +357,8 @@ impl EventKind {
             | Self::BudgetRaised { .. }
             | Self::Waived { .. }
             | Self::FindingsAdded { .. }
+            | Self::ChangeObserved { .. }
+            | Self::ReportRequested { .. }
             | Self::Settled { .. }
             | Self::Resubmitted { .. }
             | Self::Cancelled { .. } => None,
@@ -377,6 +392,8 @@ impl EventKind {
             | Self::BudgetRaised { .. }
             | Self::Waived { .. }
             | Self::FindingsAdded { .. }
+            | Self::ChangeObserved { .. }
+            | Self::ReportRequested { .. }
             | Self::Settled { .. }
             | Self::Resubmitted { .. }
             | Self::Cancelled { .. } => Usage::default(),

@@ -37,6 +37,8 @@ pub enum Task {
         #[serde(alias = "news")]
         update: DependencyUpdate,
     },
+    /// Brings the pull request of the ticket to the ticket's state, and reports what it shows.
+    Report,
 }
 
 impl Task {
@@ -49,6 +51,7 @@ impl Task {
             Self::Verify { .. } => Queue::Verify,
             Self::Merge { .. } => Queue::Merge,
             Self::Tell { .. } => Queue::Tell,
+            Self::Report => Queue::Report,
         }
     }
 
@@ -61,6 +64,7 @@ impl Task {
             Self::Verify { .. } => "verify",
             Self::Merge { .. } => "merge",
             Self::Tell { .. } => "tell",
+            Self::Report => "report",
         }
     }
 
@@ -68,7 +72,7 @@ impl Task {
     pub fn is_paid(&self) -> bool {
         match self {
             Self::Build { .. } | Self::Review { .. } | Self::Verify { .. } => true,
-            Self::Check { .. } | Self::Merge { .. } | Self::Tell { .. } => false,
+            Self::Check { .. } | Self::Merge { .. } | Self::Tell { .. } | Self::Report => false,
         }
     }
 }
@@ -85,19 +89,21 @@ pub enum Queue {
     Verify,
     Merge,
     Tell,
+    Report,
     /// A queue for tasks. Its name is never that of a loop queue.
     Named(String),
 }
 
 impl Queue {
     /// Queues of the ticket loop.
-    pub const OF_LOOP: [Self; 6] = [
+    pub const OF_LOOP: [Self; 7] = [
         Self::Build,
         Self::Check,
         Self::Review,
         Self::Verify,
         Self::Merge,
         Self::Tell,
+        Self::Report,
     ];
 
     pub fn name(&self) -> &str {
@@ -108,6 +114,7 @@ impl Queue {
             Self::Verify => "verify",
             Self::Merge => "merge",
             Self::Tell => "tell",
+            Self::Report => "report",
             Self::Named(name) => name,
         }
     }
@@ -120,6 +127,12 @@ impl Queue {
     /// Whether its jobs are checks or merges, for which no agent is paid.
     pub fn is_of_system(&self) -> bool {
         matches!(self, Self::Check | Self::Merge)
+    }
+
+    /// Whether its jobs change or show tickets from outside their work. They are done next to the
+    /// store, and no worker of the loop claims them.
+    pub fn is_beside_loop(&self) -> bool {
+        matches!(self, Self::Tell | Self::Report)
     }
 }
 

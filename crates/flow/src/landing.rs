@@ -5,7 +5,11 @@
 //! trailers of Countersign are removed from them, names lose the characters that end a name in git,
 //! and everything has a limit.
 
+mod pull_request;
+
 use std::fmt;
+
+pub use pull_request::PullRequestMerge;
 
 use findings::one_line;
 use schemars::JsonSchema;
@@ -44,7 +48,8 @@ impl LandingStyle {
     /// Returns the style in which a change lands; `None` if it stays on its branch.
     pub fn of(land: Land, queue_style: Self) -> Option<Self> {
         match land {
-            Land::Branch => None,
+            // The forge makes the commits of a pull request.
+            Land::Branch | Land::Pr => None,
             Land::Merge => Some(Self::Merge),
             Land::Squash => Some(Self::Squash),
             Land::Rebase => Some(Self::Rebase),
@@ -63,7 +68,7 @@ impl LandingStyle {
 }
 
 /// Message, author and committer of the commits that land a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LandingConfig {
     /// The commits of `land = "queue"`: merge, squash or rebase.
@@ -84,6 +89,32 @@ pub struct LandingConfig {
     /// style of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rework_message: Option<ReworkMessage>,
+    /// The one who merges the pull request of `land = "pr"`: person, countersign or queue.
+    pub pr_merge: PullRequestMerge,
+    /// The commits that `pr_merge = "countersign"` asks the forge for: merge, squash or rebase.
+    pub pr_method: LandingStyle,
+    /// The labels of the pull request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pr_labels: Vec<String>,
+    /// The pull request is opened with the first submission, as a draft until it is approved. With
+    /// false it is opened when it is approved.
+    pub pr_draft: bool,
+}
+
+impl Default for LandingConfig {
+    fn default() -> Self {
+        Self {
+            queue_style: LandingStyle::default(),
+            message: None,
+            author: None,
+            committer: None,
+            rework_message: None,
+            pr_merge: PullRequestMerge::default(),
+            pr_method: LandingStyle::default(),
+            pr_labels: Vec::new(),
+            pr_draft: true,
+        }
+    }
 }
 
 impl LandingConfig {
@@ -109,6 +140,7 @@ impl LandingConfig {
                     .to_owned(),
             );
         }
+        pull_request::label_problems(&self.pr_labels, &mut found);
         found
     }
 }

@@ -16,6 +16,7 @@ pub mod export;
 pub mod forecast;
 pub mod graph;
 pub mod insight;
+pub mod intake;
 pub mod job;
 mod label;
 pub mod landing;

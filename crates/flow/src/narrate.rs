@@ -14,7 +14,8 @@ use crate::rejection::{describe_rejection, list_reported};
 use crate::ticket::{ApprovedBy, CheckOutcome, CheckResult, Reason, ReworkReason, Stage, Ticket};
 use crate::usage::format_dollars;
 use details::{
-    describe_added, describe_cost_so_far, describe_signers, describe_start, describe_unchanged,
+    describe_added, describe_change, describe_cost_so_far, describe_signers, describe_start,
+    describe_unchanged,
 };
 use red_checks::describe_red_output;
 pub use red_checks::{describe_evidence, red_check_ends};
@@ -32,13 +33,14 @@ pub struct Sentence {
 const NOTES_SHOWN_MAX: usize = 5;
 
 /// Words of all sentences.
-pub const ACTIVITIES: [&str; 39] = [
+pub const ACTIVITIES: [&str; 41] = [
     "agent_out",
     "base_red",
     "blocked",
     "budget_raised",
     "budget_reached",
     "cancelled",
+    "change_observed",
     "check_output",
     "checked",
     "conflicted",
@@ -60,6 +62,7 @@ pub const ACTIVITIES: [&str; 39] = [
     "landed",
     "lease_lost",
     "notes",
+    "report_requested",
     "resubmitted",
     "review_unusable",
     "settled",
@@ -311,6 +314,11 @@ fn describe_event(event: &Event, round: u32, after: &Ticket, policy: &Policy) ->
             "findings_added",
             format!("{who} reported {}", describe_added(findings, *must_fix)),
         ),
+        EventKind::ChangeObserved { seen } => plain("change_observed", describe_change(seen)),
+        EventKind::ReportRequested { why } => plain(
+            "report_requested",
+            format!("{who} asks for a look at the pull request: {why}"),
+        ),
         EventKind::Settled { choice, why } => plain(
             "settled",
             match why.trim() {
@@ -550,6 +558,17 @@ pub fn describe_reason(reason: &Reason) -> String {
         }
         Reason::DependencyFailed { ticket } => format!("{ticket}, which it builds on, failed"),
         Reason::HelpRequested { by } => format!("{by} asks for help"),
+        Reason::ChangeClosed { number } => {
+            format!("pull request {number} was closed without a merge")
+        }
+        Reason::BranchReplaced { head } => format!(
+            "somebody replaced the commits of the pull request by {}",
+            short_commit(head)
+        ),
+        Reason::MergedUnapproved { commit } => format!(
+            "the pull request was merged at {}, which is not approved",
+            short_commit(commit)
+        ),
     }
 }
 

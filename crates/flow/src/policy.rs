@@ -346,6 +346,8 @@ pub enum Land {
     /// The commits of the change, replayed on the newest tip.
     Rebase,
     Queue,
+    /// A pull request on the forge.
+    Pr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

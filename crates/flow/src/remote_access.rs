@@ -85,6 +85,8 @@ pub fn lease_of(what: &EventKind) -> Result<Lease, ReportDenied> {
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
         | EventKind::FindingsAdded { .. }
+        | EventKind::ChangeObserved { .. }
+        | EventKind::ReportRequested { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => Err(ReportDenied::NotAWorkers { event: what.name() }),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use findings::{Finding, Review, clean, clean_json, clean_name, one_line};
 
 use crate::event::{Actor, Choice, EventKind};
-use crate::ticket::{CheckResult, EDITION, Spec, Submission, TicketContext};
+use crate::ticket::{ChangeObservation, CheckResult, EDITION, Spec, Submission, TicketContext};
 
 fn clean_text(text: &mut String) {
     *text = clean(text);
@@ -158,7 +158,14 @@ impl EventKind {
                 clean_single_name(finding);
                 clean_text(why);
             }
-            Self::FindingsAdded { findings, .. } => findings.iter_mut().for_each(clean_finding),
+            Self::FindingsAdded {
+                findings, comments, ..
+            } => {
+                findings.iter_mut().for_each(clean_finding);
+                comments.iter_mut().for_each(clean_single_name);
+            }
+            Self::ChangeObserved { seen } => clean_observation(seen),
+            Self::ReportRequested { why } => clean_text(why),
             Self::JobFailed { message, .. } => clean_text(message),
             Self::BudgetReached { limit } => clean_text(limit),
             Self::DependencyFailed { why, .. }
@@ -187,6 +194,20 @@ fn clean_submission(submission: &mut Submission) {
     for claim in &mut submission.claims {
         clean_text(&mut claim.criterion);
         clean_texts(&mut claim.evidence);
+    }
+}
+
+fn clean_observation(seen: &mut ChangeObservation) {
+    for text in [&mut seen.url, &mut seen.head, &mut seen.waits_for] {
+        clean_single_name(text);
+    }
+    for commit in [&mut seen.base_tip, &mut seen.foreign_head] {
+        clean_names(commit);
+    }
+    clean_results(&mut seen.red);
+    if let Some(conflict) = &mut seen.conflict {
+        conflict.files.iter_mut().for_each(clean_single_name);
+        clean_text(&mut conflict.evidence);
     }
 }
 

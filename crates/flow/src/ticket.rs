@@ -4,6 +4,8 @@ mod assignees;
 mod check_output;
 mod counts;
 mod imported;
+mod issue_origin;
+mod pull_request;
 mod reason;
 mod refusal;
 mod round;
@@ -24,6 +26,10 @@ use crate::usage::{Budget, Usage};
 pub use assignees::Assignees;
 pub use counts::Counts;
 pub use imported::{ImportedEntry, ImportedFormat};
+pub use issue_origin::IssueOrigin;
+pub use pull_request::{
+    COMMENTS_MAX, ChangeConflict, ChangeObservation, ChangePhase, TicketChange,
+};
 pub use reason::Reason;
 pub use refusal::Refusal;
 pub use round::{Round, RoundFinding, RoundScore};
@@ -245,6 +251,9 @@ pub struct TicketContext {
     /// Git remote from which workers on other machines fetch, and to which they push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// The issue that the ticket was made of. Its state goes back there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issue: Option<IssueOrigin>,
     /// The entry of another system's file that the ticket was imported from, for exports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedEntry>,
@@ -312,6 +321,9 @@ pub struct Ticket {
     pub escalation: Option<Escalation>,
     pub blocked: Option<BlockedReason>,
     pub landed: Option<LandedCommit>,
+    /// Pull request, if the ticket lands as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<TicketChange>,
     /// Reason for the failure or the cancellation.
     pub ended: Option<String>,
 }
@@ -362,6 +374,7 @@ impl Ticket {
                 }
             },
             Stage::Done | Stage::Failed | Stage::Cancelled => String::new(),
+            Stage::Approved if self.waits_for_forge() => self.describe_forge_wait(),
             Stage::Queued
             | Stage::Building
             | Stage::Checking

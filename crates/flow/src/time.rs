@@ -35,6 +35,12 @@ impl Time {
         Self(self.0 - self.0.rem_euclid(86_400_000))
     }
 
+    /// Parses a time as programs write it: RFC 3339, also with an offset such as `+0200`.
+    pub fn parse_iso(text: &str) -> Option<Self> {
+        let time: Timestamp = text.parse().ok()?;
+        Some(Self(time.as_millisecond()))
+    }
+
     /// Formats the time: `2026-02-03T10:00:00.000Z`. Times outside the years of the calendar are
     /// shown as its first or last moment.
     pub fn to_iso(self) -> String {
@@ -66,6 +72,14 @@ mod tests {
         );
         assert_eq!(Time(-1).to_iso(), "1969-12-31T23:59:59.999Z");
         assert_eq!(Time(i64::MAX).to_iso(), "9999-12-30T22:00:00.999Z");
+        for text in ["2026-02-03T10:00:00.123Z", "2026-02-03T12:00:00.123+0200"] {
+            assert_eq!(
+                Time::parse_iso(text),
+                Some(Time(1_770_112_800_123)),
+                "{text}"
+            );
+        }
+        assert_eq!(Time::parse_iso("yesterday"), None);
         assert!(Time(i64::MIN).to_iso().starts_with("-009999-"));
     }
 }

@@ -6,11 +6,13 @@
 //! comes from its token.
 
 pub mod bridge;
+mod forge_tools;
 mod prompts;
 mod reporting;
 mod resources;
+pub(crate) mod tool_access;
 mod tool_types;
-pub(crate) mod tools;
+mod tools;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ use serde_json::{Value, json};
 
 use app::failure::{ExitKind, Failure};
 use app::operations::App;
+use app::operations::forge_tools::{CHANGE_TOOLS, ConfiguredTools, ISSUE_TOOLS};
 use app::operations::identity::{self, Identity};
 use app::operations::presence::AgentPresence;
 
@@ -41,6 +44,8 @@ pub struct McpServer {
     /// Identity on stdio, where the connection carries none.
     stdio_identity: Option<Identity>,
     presence: Arc<AgentPresence>,
+    /// Kinds of forges that tools can reach.
+    forges: ConfiguredTools,
 }
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
@@ -52,7 +57,8 @@ your result; these tools are for what comes up on the way: checkpoint, request_h
 
 impl McpServer {
     pub fn new(app: App, stdio_identity: Option<Identity>) -> Self {
-        let router = Self::tools();
+        let router = Self::tools() + Self::forge_router();
+        let forges = ConfiguredTools::load(&app.environment);
         // Compacted once at the start, and cloned per call.
         let tools = router.list_all().into_iter().map(compact_tool).collect();
         Self {
@@ -61,6 +67,7 @@ impl McpServer {
             tools: Arc::new(tools),
             stdio_identity,
             presence: Arc::default(),
+            forges,
         }
     }
 
@@ -94,13 +101,13 @@ impl McpServer {
     async fn refuse(&self, identity: &Identity, tool: &str) -> CallToolResponse {
         let role = identity.actor.role;
         // A spawned agent gets the reason that fits its state, others the rule of the role.
-        let mut why = match tools::denial(identity, tool) {
+        let mut why = match tool_access::denial(identity, tool) {
             Some(denied) => denied.to_string(),
             None => format!("the tool {tool} is not for the role {}", role.as_str()),
         };
         // The list tells the agent what it can do instead.
         why.push_str("; your tools are: ");
-        why.push_str(&tools::tools_for(identity).join(", "));
+        why.push_str(&tool_access::tools_for(identity, self.forges).join(", "));
         self.record_refusal(identity, tool, &why).await;
         CallToolResult::error(vec![ContentBlock::text(why)]).into()
     }
@@ -134,8 +141,13 @@ fn compact_tool(mut tool: Tool) -> Tool {
     tool.input_schema = Arc::new(compact_root(&tool.input_schema));
     let output = tool.output_schema.as_deref();
     tool.output_schema = output.map(|schema| Arc::new(compact_root(schema)));
-    if tool.name == "wait_for_work" {
-        // The same answer as that of `get_my_assignment`, which has the whole schema.
+    let is_of_forge = CHANGE_TOOLS
+        .iter()
+        .chain(&ISSUE_TOOLS)
+        .any(|name| tool.name == *name);
+    if tool.name == "wait_for_work" || is_of_forge {
+        // The answer of `wait_for_work` is that of `get_my_assignment`, which has the whole schema;
+        // the fields of a pull request explain themselves.
         let object = JsonObject::from_iter([("type".to_owned(), "object".into())]);
         tool.output_schema = Some(Arc::new(object));
     }
@@ -186,10 +198,6 @@ fn compact_value(value: &Value) -> Value {
     }
 }
 
-fn may_use(identity: &Identity, tool: &Tool) -> bool {
-    tools::tools_for(identity).contains(&tool.name.as_ref())
-}
-
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -209,7 +217,9 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let identity = self.identify(&context)?;
-        let tools = self.tools.iter().filter(|tool| may_use(&identity, tool));
+        let tools = self.tools.iter();
+        let listed = tool_access::listed_tools(&identity, self.forges);
+        let tools = tools.filter(|tool| listed.contains(&tool.name.as_ref()));
         Ok(ListToolsResult::with_all_items(tools.cloned().collect()))
     }
 
@@ -227,7 +237,8 @@ impl ServerHandler for McpServer {
                 None,
             ));
         };
-        if !may_use(&identity, tool) {
+        let permitted = tool_access::tools_for(&identity, self.forges);
+        if !permitted.contains(&tool.name.as_ref()) {
             return Ok(self.refuse(&identity, &request.name).await);
         }
         // Recorded before the call runs: a long call is a sign of life too.

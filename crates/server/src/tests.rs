@@ -8,7 +8,7 @@ use app::operations::questions::Method;
 use expect_test::expect_file;
 use flow::Role;
 
-use crate::mcp::tools::tools_of_role;
+use crate::mcp::tool_access::tools_of_role;
 use crate::web::api::{RouteAccess, routes};
 
 fn assert_table(name: &str, table: &str) {

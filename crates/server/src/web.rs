@@ -12,6 +12,7 @@ mod connections;
 mod events;
 mod files;
 mod git;
+mod hooks;
 mod metrics;
 mod openapi;
 pub(crate) mod problem;
@@ -22,7 +23,7 @@ mod trace;
 mod worker;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -46,6 +47,7 @@ use crate::mcp::McpServer;
 use app::failure::Failure;
 use app::operations::App;
 use app::operations::metrics::MetricSums;
+use app::settings::connections::ForgeLink;
 pub use body::BODY_MAX;
 use connections::{Connection, ConnectionLimiter, ConnectionSlot};
 use tls::Tls;
@@ -78,6 +80,10 @@ pub struct ServerState {
     metric_sums: Arc<MetricSums>,
     /// Permits for large request bodies of workers.
     large_bodies: Arc<Semaphore>,
+    /// Connections to forges, as the configuration has them now.
+    links: Arc<RwLock<Arc<Vec<ForgeLink>>>>,
+    /// Permits for webhooks.
+    webhooks: Arc<Semaphore>,
     /// Permits for requests that run git.
     git_requests: Arc<Semaphore>,
     /// Whether clients reach the server over TLS, its own or that of a proxy.
@@ -95,6 +101,8 @@ impl ServerState {
             // Counted along the log and shared, so that a scrape does not read every ticket.
             metric_sums: Arc::default(),
             large_bodies: Arc::new(Semaphore::new(worker::LARGE_AT_ONCE)),
+            links: Arc::default(),
+            webhooks: Arc::new(Semaphore::new(hooks::AT_ONCE)),
             git_requests: Arc::new(Semaphore::new(git::AT_ONCE)),
             encrypted,
         }
@@ -103,6 +111,22 @@ impl ServerState {
     /// Returns whether clients reach the server over TLS.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.encrypted
+    }
+
+    /// Accepts the webhooks of these connections from now on.
+    pub fn set_links(&self, links: Arc<Vec<ForgeLink>>) {
+        // A panic elsewhere cannot leave a single pointer inconsistent.
+        let mut current = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        *current = links;
+    }
+
+    fn links(&self) -> Arc<Vec<ForgeLink>> {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&links)
+    }
+
+    fn webhook_permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.webhooks)
     }
 
     /// Applies the rate limit of a caller.
@@ -305,6 +329,8 @@ fn router(state: ServerState) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(metrics::ready))
         .route("/api/v1/openapi.json", get(openapi::show))
+        // Webhooks prove themselves by their signature.
+        .route("/hooks/{forge}", post(hooks::receive))
         .merge(behind_the_door)
         .merge(git)
         .merge(crate::dashboard::router(&state))

@@ -1,6 +1,6 @@
 //! Stores tickets, jobs, events and records; it decides nothing.
 //!
-//! Four traits over two databases. `flow` makes a decision, and it arrives here as a [`Change`].
+//! Five traits over two databases. `flow` makes a decision, and it arrives here as a [`Change`].
 //! One transaction writes all of it: the ticket, its event, the new jobs, the end of the reported
 //! job, and the answer for a repeated call. The store checks versions, fences and keys, never
 //! stages.
@@ -11,6 +11,7 @@ mod bundle;
 mod caller;
 mod change;
 mod error;
+mod forge_state;
 mod job;
 mod listing;
 mod notifier;
@@ -27,6 +28,7 @@ pub use bundle::{BUNDLE_BYTES_MAX, BundleUpdate, StoredBundle};
 pub use caller::CallerRecord;
 pub use change::{Artefact, Change, CommitOutcome, Remembered};
 pub use error::Error;
+pub use forge_state::ForgeState;
 pub use job::{
     ClaimRequest, ClaimTarget, Expired, FinishedTask, FreeJob, HeldJobsFilter, Job, JobId,
     JobQuery, JobState, JobWork, Leased, ServedQueue, TaskOutcome,
@@ -41,7 +43,7 @@ pub use record::{
 pub use settings::Settings;
 pub use sqlite::{DatabaseCopy, backup, restore};
 pub use token::{Token, TokenKind, TokenQuery};
-pub use verbs::{Events, Jobs, Records, Store, Tickets};
+pub use verbs::{Events, ForgeStates, Jobs, Records, Store, Tickets};
 
 use std::path::Path;
 use std::sync::Arc;

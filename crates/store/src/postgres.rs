@@ -13,6 +13,7 @@ mod connect;
 mod cursors;
 mod errors;
 mod finish;
+mod forge_states;
 mod jobs;
 mod log;
 mod messages;
@@ -41,6 +42,7 @@ use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
+use crate::forge_state::ForgeState;
 use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
@@ -53,7 +55,7 @@ use crate::record::{
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
-use crate::verbs::{Events, Jobs, Records, Tickets};
+use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
 
 use channel_notifier::ChannelNotifier;
 use claim::{PgJobReadiness, Promoted};
@@ -399,6 +401,17 @@ impl Events for Postgres {
             description: format!("PostgreSQL {version} at {}", self.name),
             now: Time(row.get(0)),
         })
+    }
+}
+
+#[async_trait]
+impl ForgeStates for Postgres {
+    async fn forge_states(&self, prefix: &str, most: u32) -> Result<Vec<ForgeState>> {
+        self.list_forge_states(prefix, most).await
+    }
+
+    async fn put_forge_state(&self, state: ForgeState) -> Result<bool> {
+        self.write_forge_state(&state).await
     }
 }
 

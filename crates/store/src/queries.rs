@@ -4,6 +4,7 @@ use flow::{Queue, TicketId, Time};
 
 use crate::Result;
 use crate::bundle::{BundleUpdate, StoredBundle};
+use crate::forge_state::ForgeState;
 use crate::job::{HeldJobsFilter, Job, JobQuery};
 use crate::record::{EventQuery, Page, Pause, PauseScope, Restriction, StoredEvent, TicketQuery};
 use crate::token::{Token, TokenKind, TokenQuery};
@@ -15,6 +16,18 @@ const PAGE: u32 = 1000;
 const HELD_MAX: u32 = 1000;
 
 impl dyn Store + '_ {
+    /// Returns the state of this name; a new one, with an empty body, if there is none.
+    pub async fn forge_state(&self, name: &str) -> Result<ForgeState> {
+        let states = self.forge_states(name, 1).await?;
+        let found = states.into_iter().find(|state| state.name == name);
+        Ok(found.unwrap_or_else(|| ForgeState {
+            name: name.to_owned(),
+            version: 0,
+            at: Time(0),
+            body: serde_json::Value::Null,
+        }))
+    }
+
     /// Lists the tickets that depend on this one.
     pub async fn dependents(&self, id: &TicketId) -> Result<Vec<TicketId>> {
         let query = TicketQuery {

@@ -14,6 +14,7 @@ mod cursors;
 mod errors;
 mod file_notifier;
 mod finish;
+mod forge_states;
 mod identity;
 mod jobs;
 mod log;
@@ -43,6 +44,7 @@ use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
 use crate::error::Error;
+use crate::forge_state::ForgeState;
 use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
@@ -55,7 +57,7 @@ use crate::record::{
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::token::{Token, TokenQuery};
-use crate::verbs::{Events, Jobs, Records, Tickets};
+use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
 
 pub use backup::{DatabaseCopy, backup, restore};
 use claim::SqliteJobReadiness;
@@ -435,6 +437,20 @@ impl Events for Sqlite {
             description: format!("SQLite {} at {}", rusqlite::version(), self.path.display()),
             now,
         })
+    }
+}
+
+#[async_trait]
+impl ForgeStates for Sqlite {
+    async fn forge_states(&self, prefix: &str, most: u32) -> Result<Vec<ForgeState>> {
+        let prefix = prefix.to_owned();
+        self.readers
+            .run(move |db| forge_states::list(db, &prefix, most))
+            .await
+    }
+
+    async fn put_forge_state(&self, state: ForgeState) -> Result<bool> {
+        self.writer.run(move |tx| tx.put_forge_state(&state)).await
     }
 }
 

@@ -1,5 +1,5 @@
-//! The four traits of a store. Both databases implement all four. A caller that needs one trait
-//! names it; [`Store`] is all four as one object.
+//! The five traits of a store. Both databases implement all of them. A caller that needs one trait
+//! names it; [`Store`] is all of them as one object.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::Result;
 use crate::bundle::{BundleUpdate, StoredBundle};
 use crate::caller::CallerRecord;
 use crate::change::{Artefact, Change, CommitOutcome, Remembered};
+use crate::forge_state::ForgeState;
 use crate::job::{
     ClaimRequest, Expired, FinishedTask, FreeJob, Job, JobId, JobQuery, JobState, Leased,
 };
@@ -156,7 +157,17 @@ pub trait Records: Send + Sync {
     async fn rules(&self, repository: &str, most: u32) -> Result<Vec<ProjectRule>>;
 }
 
-/// All four traits over one database.
-pub trait Store: Tickets + Jobs + Events + Records + fmt::Debug {}
+/// State of connections to forges that the whole fleet shares: positions of pollers, and schedules
+/// of writes to a host.
+#[async_trait]
+pub trait ForgeStates: Send + Sync {
+    /// Lists the states whose names begin with the text, by name.
+    async fn forge_states(&self, prefix: &str, most: u32) -> Result<Vec<ForgeState>>;
+    /// Writes a state with the next version; false if it changed since it was read.
+    async fn put_forge_state(&self, state: ForgeState) -> Result<bool>;
+}
 
-impl<S: Tickets + Jobs + Events + Records + fmt::Debug> Store for S {}
+/// All five traits over one database.
+pub trait Store: Tickets + Jobs + Events + Records + ForgeStates + fmt::Debug {}
+
+impl<S: Tickets + Jobs + Events + Records + ForgeStates + fmt::Debug> Store for S {}

@@ -345,7 +345,11 @@ async fn build_assignment(
             flow::brief::for_verifier(ticket, findings, project_rules, RECIPIENT),
             Some(commit),
         ),
-        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => (
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Merge { .. }
+        | Task::Tell { .. }
+        | Task::Report => (
             flow::brief::for_builder(ticket, policy, project_rules, RECIPIENT),
             None,
         ),

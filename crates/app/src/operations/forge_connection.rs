@@ -10,11 +10,13 @@ use flow::Time;
 use forge::address::{ForgeKind, LocationOrigin};
 use forge::{
     Forge, ForgeAccount, ForgeClock, ForgeConnection, ForgeError, ForgePermission, ForgeToken,
-    Github, HyperTransport,
+    ForgeTransport, Github, HyperTransport,
 };
 
+use super::App;
 use super::config;
 use super::doctor::DoctorCheck;
+use super::forge_pacing::{CallMeter, PacedTransport};
 use super::project::open_repository;
 use crate::failure::{ExitKind, Failure};
 use crate::remote::connection_pool;
@@ -74,6 +76,37 @@ pub async fn connect_forge(
     git: &Repository,
     clock: fn() -> Time,
 ) -> Result<ConnectedForge, Failure> {
+    connect(environment, git, clock, |transport, _, _| transport).await
+}
+
+/// The same for a server: its writes wait for their turn among those of the whole fleet, and its
+/// calls are counted.
+pub async fn connect_forge_paced(
+    app: &App,
+    git: &Repository,
+    meter: &Arc<CallMeter>,
+) -> Result<ConnectedForge, Failure> {
+    let clock = app.coordinator.clock;
+    connect(&app.environment, git, clock, |inner, api, token| {
+        let hash = engine::hash::short_sha256(token.git_header().as_bytes());
+        let host = api.split('/').nth(2).unwrap_or(api);
+        Arc::new(PacedTransport {
+            inner,
+            store: Arc::clone(&app.coordinator.store),
+            clock,
+            name: format!("writes/{host}/{hash}"),
+            meter: Arc::clone(meter),
+        })
+    })
+    .await
+}
+
+async fn connect(
+    environment: &Environment,
+    git: &Repository,
+    clock: fn() -> Time,
+    wrap: impl FnOnce(Arc<dyn ForgeTransport>, &str, &ForgeToken) -> Arc<dyn ForgeTransport>,
+) -> Result<ConnectedForge, Failure> {
     // Only the user's own file counts: a repository must not choose where a token goes.
     let section = config::load_user_settings(environment)?.forge;
     let remotes = git.remote_urls().await.map_err(Failure::error)?;
@@ -82,8 +115,9 @@ pub async fn connect_forge(
     let (token, token_origin) = section.token(location)?;
     let trust = ServerTrust::Authorities(section.ca_file.as_ref().map(Into::into));
     let pool = connection_pool(&trust, CONNECT_WITHIN, IDLE)?;
+    let transport = wrap(Arc::new(HyperTransport(pool)), &location.api, &token);
     let connection = ForgeConnection {
-        transport: Arc::new(HyperTransport(pool)),
+        transport,
         clock: Arc::new(WallClock(clock)),
         api: location.api.clone(),
         token: token.clone().into(),

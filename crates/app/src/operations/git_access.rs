@@ -218,7 +218,11 @@ impl GitClaim {
                 let commit = oid(commit)?;
                 (base, Some(commit.clone()), commit)
             }
-            Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+            Task::Build { .. }
+            | Task::Check { .. }
+            | Task::Merge { .. }
+            | Task::Tell { .. }
+            | Task::Report => {
                 let base = git.base_tip(&rules.base_branch).await;
                 let base = base.map_err(Failure::usage)?;
                 let tip = git.branch_tip(&branch).await.map_err(Failure::error)?;

@@ -159,7 +159,7 @@ async fn queue_metrics(app: &App) -> Result<Vec<Metric>, Failure> {
         (JobState::Leased, &JOBS_LEASED),
         (JobState::Dead, &JOBS_DEAD),
     ] {
-        const OF_LOOP: [Queue; 6] = Queue::OF_LOOP;
+        const OF_LOOP: [Queue; 7] = Queue::OF_LOOP;
         let mut counts: BTreeMap<&str, u64> =
             OF_LOOP.iter().map(|queue| (queue.name(), 0)).collect();
         let of_state = depths

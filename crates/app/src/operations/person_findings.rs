@@ -129,6 +129,7 @@ async fn add_findings(
         commit,
         findings: findings.clone(),
         must_fix,
+        comments: Vec::new(),
     });
     let ticket = app
         .coordinator

@@ -30,6 +30,8 @@ pub struct PullRequestOptions {
     pub post: bool,
     /// True if findings fail nothing.
     pub reports_only: bool,
+    /// True if a person permitted the checks of exactly this head of a fork.
+    pub fork_permitted: bool,
     pub review: ReviewOptions,
 }
 
@@ -93,6 +95,7 @@ pub async fn review_pull_request(
             title: change.title.clone(),
             body: change.body.clone(),
             from_fork: change.from_fork,
+            is_permitted: options.fork_permitted,
         }),
         ..options.review.clone()
     };

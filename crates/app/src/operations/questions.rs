@@ -5,6 +5,7 @@
 pub mod decisions;
 pub mod messages;
 pub mod people;
+pub mod pull_requests;
 pub mod tickets;
 pub mod work;
 

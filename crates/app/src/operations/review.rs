@@ -58,6 +58,8 @@ pub struct PullRequestMaterial {
     pub body: String,
     /// True if the head is in another repository: none of our commands runs on it.
     pub from_fork: bool,
+    /// True if a person permitted the checks of exactly this head.
+    pub is_permitted: bool,
 }
 
 /// Result of a review. An empty change has no judgement.
@@ -103,13 +105,10 @@ pub async fn review(
     let (base_branch, mut settings, mut remarks) =
         project::load_settings(&app.environment, &git, &flags).await?;
     let mut options = options.clone();
-    if options
-        .pull_request
-        .as_ref()
-        .is_some_and(|pull| pull.from_fork)
-    {
+    let fork = options.pull_request.as_ref().filter(|pull| pull.from_fork);
+    if let Some(is_permitted) = fork.map(|pull| pull.is_permitted) {
         require_own_rules(&git, &base_branch).await?;
-        remarks.push(distrust_fork(&mut settings, &mut options).to_owned());
+        remarks.push(distrust_fork(&mut settings, &mut options, is_permitted).to_owned());
     }
     let options = &options;
     let change = target::resolve(app, &git, directory, options, &base_branch).await?;
@@ -158,14 +157,23 @@ pub async fn review(
 
 /// Takes away every command that would run on a fork's code: checks, the setup, and linters. Agents
 /// read it in the sandbox, whatever the policy says, and get no token of a forge.
-fn distrust_fork(settings: &mut ProjectSettings, options: &mut ReviewOptions) -> &'static str {
+fn distrust_fork(
+    settings: &mut ProjectSettings,
+    options: &mut ReviewOptions,
+    is_permitted: bool,
+) -> &'static str {
+    settings.policy.sandbox = SandboxMode::Enforced;
+    if is_permitted {
+        // A person has read this commit. Linters of the command line stay away all the same.
+        options.linters.clear();
+        return "the head is in a fork: a person permitted the checks of exactly this commit, and all of it runs in the sandbox";
+    }
     settings.checks.clear();
     settings.setup = SetupSettings::default();
     settings
         .policy
         .reviewers
         .retain(|reviewer| !reviewer.is_linter());
-    settings.policy.sandbox = SandboxMode::Enforced;
     options.checks = false;
     options.linters.clear();
     "the head is in a fork: no checks, no setup and no linters run on it, and agents read it in the sandbox"

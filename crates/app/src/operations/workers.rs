@@ -65,7 +65,7 @@ impl WorkerQueues {
     pub fn parse(words: &[String]) -> Result<Self, Failure> {
         let loop_queues = Queue::OF_LOOP.into_iter();
         // Updates of dependent tickets are made by the server, next to the store.
-        let loop_queues = loop_queues.filter(|queue| *queue != Queue::Tell);
+        let loop_queues = loop_queues.filter(|queue| !queue.is_beside_loop());
         if words.is_empty() {
             let of_loop = loop_queues.collect();
             return Ok(Self {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::NotifySection;
 use super::{file, renamed_keys};
@@ -16,12 +17,6 @@ use super::{file, renamed_keys};
 const PROBLEMS_MAX: usize = 50;
 /// Minimum similarity of a word to be suggested.
 const SIMILARITY_MIN: f64 = 0.8;
-
-/// Message about a way to land that does not exist yet, and what to do instead.
-pub const PULL_REQUESTS_LATER: &str =
-    "land = \"pr\" is not available yet: Countersign cannot open pull requests";
-pub const PULL_REQUESTS_HINT: &str =
-    "use \"branch\": the approved branch stays, and you open the pull request from it";
 
 /// A problem in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -151,12 +146,6 @@ fn explain(message: &str) -> (String, Option<String>) {
             Some(did_you_mean(word, &known, "keys")),
         );
     }
-    if *word == "pr" && known.contains(&"queue") {
-        return (
-            PULL_REQUESTS_LATER.to_owned(),
-            Some(PULL_REQUESTS_HINT.to_owned()),
-        );
-    }
     if first.starts_with("unknown variant") {
         let message_text = format!("`{word}` is not a valid value");
         return (message_text, Some(did_you_mean(word, &known, "values")));
@@ -224,6 +213,14 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     let section: Option<ForgeSection> = section.and_then(|section| section.try_into().ok());
     for problem in section.unwrap_or_default().problems() {
         let span = key_span(top, &["forge".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let connections = table.get("connection").cloned();
+    let connections: Vec<ConnectionSection> = connections
+        .and_then(|all| all.try_into().ok())
+        .unwrap_or_default();
+    for problem in connection_problems(&connections) {
+        let span = key_span(top, &["connection".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let policy = match &preset {

@@ -9,6 +9,7 @@ use flow::prices::PriceTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
 use super::{config_problems, renamed_keys};
@@ -54,6 +55,8 @@ struct ConfigFile {
     sandbox: SandboxSection,
     /// The server that has the pull requests; only in your own file, not in a project's.
     forge: ForgeSection,
+    /// The repositories and projects on forges that serve looks after; only in your own file.
+    connection: Vec<ConnectionSection>,
     /// The commits that land a change.
     landing: LandingConfig,
     /// Prices of models in dollars per million tokens, by the beginning of the model's name.
@@ -266,6 +269,8 @@ pub struct ProjectSettings {
     pub sandbox: SandboxSection,
     /// Server of the pull requests. Only the user's own file may set it.
     pub forge: ForgeSection,
+    /// Repositories and projects that `serve` looks after. Only the user's own file may name them.
+    pub connections: Vec<ConnectionSection>,
     pub landing: LandingConfig,
     pub prices: PriceTable,
     /// The preset by today's name, if one is named.
@@ -338,6 +343,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let mut problems = problems
         .chain(landing.problems())
         .chain(written.forge.problems())
+        .chain(connection_problems(&written.connection))
         .chain(written.prices.problems());
     if let Some(problem) = problems.next() {
         return Err(Failure::usage(format!("{name}: {problem}")));
@@ -374,6 +380,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         spool: written.spool,
         sandbox: written.sandbox,
         forge: written.forge,
+        connections: written.connection,
         landing,
         prices: written.prices,
         preset: written.preset.is_some().then(|| preset.to_owned()),
@@ -411,6 +418,7 @@ impl ProjectSettings {
         let sections = [
             ("[[notify]]", !self.notify.is_empty()),
             ("[forge]", self.forge != ForgeSection::default()),
+            ("[[connection]]", !self.connections.is_empty()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
             ("[spool]", self.spool != SpoolSection::default()),
         ];

@@ -249,15 +249,22 @@ fn locate_named(
     })
 }
 
-/// Reads a token from a file that only its owner can read.
-fn read_token_file(file: &str) -> Result<(ForgeToken, String), Failure> {
-    let path = PathBuf::from(file);
-    if std::fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & OTHERS_MODE != 0) {
+/// Refuses a file with a secret that other users of the machine can read.
+pub fn require_private(path: &Path, what: &str) -> Result<(), Failure> {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & OTHERS_MODE != 0) {
+        let file = path.display();
         return Err(Failure::usage(format!(
-            "the token file {file} can be read by other users of this machine"
+            "{what} {file} can be read by other users of this machine"
         ))
         .hint(format!("chmod 600 {file}")));
     }
+    Ok(())
+}
+
+/// Reads a token from a file that only its owner can read.
+fn read_token_file(file: &str) -> Result<(ForgeToken, String), Failure> {
+    let path = PathBuf::from(file);
+    require_private(&path, "the token file")?;
     let bytes = read_bounded(&path, "the token file", TOKEN_BYTES_MAX)?;
     let token = std::str::from_utf8(&bytes).ok().and_then(ForgeToken::new);
     let token = token

@@ -125,6 +125,7 @@ impl LayeredConfig {
             "spool": project.spool,
             "sandbox": project.sandbox,
             "forge": project.forge,
+            "connection": project.connections,
             "landing": project.landing,
             "prices": project.prices,
             "retention": project.retention,

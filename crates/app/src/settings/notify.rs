@@ -23,9 +23,15 @@ const TRIES_DEFAULT: u32 = 10;
 const TRIES_MAX: u32 = 50;
 
 /// Events and notes that are no activity of the same name.
-const EVENTS: [&str; 24] = [
+const EVENTS: [&str; 30] = [
+    "change_review_queued",
+    "change_reviewed",
     "checkpoint",
     "combination_red",
+    "command_obeyed",
+    "command_refused",
+    "issue_not_changed",
+    "issue_taken_in",
     "job_claimed",
     "job_dead",
     "job_done",

@@ -278,6 +278,7 @@ fn plan_lines(plan: &RunPlan) -> Vec<String> {
         Land::Squash => format!("squash each onto {}", plan.base),
         Land::Rebase => format!("rebase each onto {}", plan.base),
         Land::Queue => format!("land on {} through the queue", plan.base),
+        Land::Pr => format!("open a pull request for each, into {}", plan.base),
     };
     let none = |list: String| {
         if list.is_empty() {

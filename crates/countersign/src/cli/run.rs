@@ -23,7 +23,6 @@ use app::operations::ticket_ids;
 use app::operations::{
     App, Stored, config, escalations, forecasts, plans, retry_while_unavailable, run,
 };
-use app::settings::config_problems::{PULL_REQUESTS_HINT, PULL_REQUESTS_LATER};
 use app::settings::epic_file::EpicFile;
 use app::settings::ticket_file::id_for;
 use server::notify::{self, DeliveryTasks};
@@ -87,8 +86,7 @@ enum Landing {
     Rebase,
     /// Queue it: land it together with others after checking the combination.
     Queue,
-    /// Open a pull request. It is known only to be refused with a reason.
-    #[value(hide = true)]
+    /// Open a pull request on the forge; [landing] pr_merge says who merges it.
     Pr,
 }
 
@@ -112,12 +110,6 @@ A ticket file:
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     // Refused before anything is loaded, with what to use instead.
-    if args
-        .land
-        .is_some_and(|landing| landing.to_policy().is_none())
-    {
-        return Err(Failure::usage(PULL_REQUESTS_LATER).hint(PULL_REQUESTS_HINT));
-    }
     let epic = epic::read_epic_file(context, &args.ticket)?;
     let options = project_options(&args, epic.as_ref());
     // Before the app is opened: a dry run creates no data directory.
@@ -284,7 +276,7 @@ impl Landing {
             Self::Squash => Some(Land::Squash),
             Self::Rebase => Some(Land::Rebase),
             Self::Queue => Some(Land::Queue),
-            Self::Pr => None,
+            Self::Pr => Some(Land::Pr),
         }
     }
 }

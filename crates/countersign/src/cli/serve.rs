@@ -17,11 +17,16 @@ use tracing::field;
 
 use super::Context;
 use app::failure::{ExitKind, Failure};
+use app::operations::forge_inbox::ForgeInbox;
+use app::operations::forge_poller;
 use app::operations::history::{LogFollower, LogLine};
 use app::operations::service::{self, PublishedServer};
-use app::operations::{App, browser_sessions, config, identity, overview, server_lock};
+use app::operations::{
+    App, browser_sessions, config, connections, identity, overview, server_lock,
+};
 use app::remote::RemoteServer;
 use app::settings::Environment;
+use app::settings::connections::ForgeLink;
 use app::settings::notify::{NotifySection, NotifyTarget};
 use app::settings::server::{ServerAddress, ServerSettings};
 use server::mcp::{self, bridge};
@@ -99,7 +104,9 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let (listener, address) = web::listen(args.listen).await?;
     let (stopper, stop) = StopSignal::pair();
     app.stop = stop.clone();
-    let mut tasks = ServerTasks::open(settings, &app).await?;
+    let encrypted = tls.is_some() || args.behind_tls;
+    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
+    let mut tasks = ServerTasks::open(settings, &app, &state).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint());
     // Published when the port is open. A client that reads the file can connect at once.
     let mut published = service::publish(&app, address, fingerprint).await?;
@@ -112,9 +119,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         async move { service::run_system_jobs(&app, stop).await }
     });
     let log = tokio::spawn(log_events(app.clone(), stop.clone()));
-    let encrypted = tls.is_some() || args.behind_tls;
-    let state = ServerState::new(app.clone(), args.host_names(), encrypted);
-    let server = tokio::spawn(web::serve(listener, tls.clone(), state, stop));
+    let server = tokio::spawn(web::serve(listener, tls.clone(), state.clone(), stop));
     let url = service::local_url(address, tls.is_some());
     context.out.line(format!(
         "listening on {url}  (agents: /mcp, programs: /api/v1, people: `countersign status`)"
@@ -137,7 +142,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             reload_certificate(tls, force, &mut published);
         }
         if force {
-            tasks = tasks.reload(TaskSettings::read(&args, context), &app).await;
+            let settings = TaskSettings::read(&args, context);
+            tasks = tasks.reload(settings, &app, &state).await;
         }
     }
     tracing::info!("stopping: requests in progress are answered first");
@@ -178,6 +184,7 @@ struct TaskSettings {
     targets: Vec<NotifyTarget>,
     spool: Option<PathBuf>,
     spool_logs: Option<PathBuf>,
+    links: Arc<Vec<ForgeLink>>,
 }
 
 impl TaskSettings {
@@ -194,6 +201,7 @@ impl TaskSettings {
         let configured = user_settings.spool.directory.map(PathBuf::from);
         Ok(Self {
             targets,
+            links: Arc::new(connections::load_links(&context.environment)?),
             spool: args.spool.clone().or(configured).map(at),
             spool_logs: user_settings.spool.logs.map(PathBuf::from).map(at),
         })
@@ -211,15 +219,26 @@ struct ServerTasks {
 }
 
 impl ServerTasks {
-    async fn open(settings: TaskSettings, app: &App) -> Result<Self, Failure> {
+    async fn open(settings: TaskSettings, app: &App, state: &ServerState) -> Result<Self, Failure> {
         let (stopper, stop) = StopSignal::pair();
         let open = |path| spool::open(app, path, settings.spool_logs.as_deref());
         let spool: Option<Spool> = settings.spool.as_deref().map(open).transpose()?;
         let deliveries = notify::start(app, settings.targets.clone(), &stop).await?;
         let mut running = JoinSet::new();
         if let Some(spool) = spool {
-            running.spawn(spool::run(spool, stop));
+            running.spawn(spool::run(spool, stop.clone()));
         }
+        let links = Arc::clone(&settings.links);
+        if !links.is_empty() {
+            let inbox = ForgeInbox::new(app, Arc::clone(&links), stop.clone());
+            inbox.note_start().await?;
+            let poller =
+                forge_poller::run(app.clone(), Arc::clone(&inbox), Arc::clone(&links), stop);
+            running.spawn(poller);
+            running.spawn(inbox.run());
+        }
+        // From now on, because the news of a webhook have a reader now.
+        state.set_links(links);
         Ok(Self {
             settings,
             deliveries,
@@ -229,7 +248,12 @@ impl ServerTasks {
     }
 
     /// Starts again with new settings. Unusable ones are logged, and the old ones stay in use.
-    async fn reload(self, settings: Result<TaskSettings, Failure>, app: &App) -> Self {
+    async fn reload(
+        self,
+        settings: Result<TaskSettings, Failure>,
+        app: &App,
+        state: &ServerState,
+    ) -> Self {
         let unusable = |failure: Failure| {
             let error = failure.to_string();
             tracing::error!(
@@ -248,14 +272,14 @@ impl ServerTasks {
         // The spool's lock and the positions of the notifications have to be free first.
         self.stopper.stop();
         self.finish().await;
-        match Self::open(settings, app).await {
+        match Self::open(settings, app, state).await {
             Ok(tasks) => {
                 tracing::info!("reloaded the configuration");
                 return tasks;
             }
             Err(failure) => unusable(failure),
         }
-        match Self::open(old.clone(), app).await {
+        match Self::open(old.clone(), app, state).await {
             Ok(tasks) => tasks,
             Err(failure) => {
                 let error = failure.to_string();

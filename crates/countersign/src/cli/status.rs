@@ -13,6 +13,7 @@ use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
 use app::operations::commit_review::{self, CommitReview};
 use app::operations::escalations::PendingEscalation;
+use app::operations::forge_poller::PollerStatus;
 use app::operations::questions::decisions::ListEscalations;
 use app::operations::questions::tickets::ListTickets;
 use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
@@ -44,6 +45,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         pauses,
         silent,
         tasks,
+        forges,
     } = context.ask(question).await?;
     let tally: Vec<(Stage, u64)> = tally.into_iter().collect();
     let query = ListEscalations {
@@ -86,6 +88,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         "pauses": pauses,
         "silent": silent,
         "tasks": tasks,
+        "forges": forges,
         "commit_review": commit_review,
         "costs": costs,
     }));
@@ -120,6 +123,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         print_commit_review(review, out);
     }
     print_silent(&silent, out);
+    print_forges(&forges, out);
     print_pauses(&pauses, out);
     Ok(ExitKind::Done)
 }
@@ -192,6 +196,27 @@ fn print_commit_review(review: &CommitReview, out: &Out) {
         out.line(format!("  {line}"));
     }
     out.line("  countersign hook dismiss");
+}
+
+/// Prints the pollers of forges, and the calls of this hour.
+fn print_forges(forges: &[PollerStatus], out: &Out) {
+    if !forges.is_empty() {
+        out.line(format!("\n{}", out.bold("forges")));
+    }
+    for poller in forges {
+        let name = findings::one_line(&poller.connection);
+        let asked = poller.last_at.map_or_else(
+            || "not asked yet".to_owned(),
+            |at| format!("asked at {}", at.to_iso()),
+        );
+        let (calls, budget) = (poller.calls, poller.budget);
+        out.line(format!(
+            "  {name}  {asked}, {calls} of {budget} calls this hour"
+        ));
+        if let Some(error) = &poller.error {
+            out.line(format!("    {}", findings::one_line(error)));
+        }
+    }
 }
 
 fn print_silent(silent: &[SilentAgent], out: &Out) {

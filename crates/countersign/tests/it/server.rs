@@ -9,6 +9,7 @@ mod dashboard;
 mod dashboard_pages;
 mod dashboard_text;
 mod door;
+mod forge_news;
 mod git_http;
 mod logs;
 mod messages;

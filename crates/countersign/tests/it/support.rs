@@ -2,6 +2,7 @@
 //! in them as a person would, with nothing of the machine's own environment.
 
 pub mod crew;
+pub mod fake_github;
 pub mod forge;
 pub mod listener;
 pub mod mask;

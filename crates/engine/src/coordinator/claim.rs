@@ -353,7 +353,8 @@ impl LocalCoordinator {
     ) -> Result<bool, Error> {
         // Dependency updates have no fixed worker; `notify_dependents` takes their leases back
         // itself.
-        let is_news = |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. }));
+        let is_news =
+            |job: &Job| matches!(job.work, JobWork::Task(Task::Tell { .. } | Task::Report));
         let is_leased = |job: &&Job| job.state == JobState::Leased && !is_news(job);
         let (mut now, mut any_lost) = (None, false);
         for job in jobs.iter().filter(is_leased) {
@@ -479,6 +480,28 @@ impl LocalCoordinator {
             .spent_since((self.clock)().start_of_day())
             .await?;
         Ok(flow::exceeded_daily_budget(&ticket, policy, spent).is_some())
+    }
+
+    /// Claims jobs without a ticket that Countersign itself performs next to the store.
+    pub async fn claim_system_tasks(
+        &self,
+        queue: &Queue,
+        most: u32,
+        lease: Duration,
+    ) -> Result<Vec<Leased>, Error> {
+        let agent = Actor::system().agent;
+        let claim = store::ClaimRequest {
+            limit: most,
+            ..store::ClaimRequest::new(process_name(), &agent, [queue], lease)
+        };
+        Ok(self.store.claim(&claim).await?)
+    }
+
+    /// Waits until there may be such a job, or for `most`.
+    pub async fn wait_for_system_tasks(&self, queue: &Queue, most: Duration) {
+        let agent = Actor::system().agent;
+        let claim = store::ClaimRequest::new(process_name(), &agent, [queue], UPDATE_LEASE);
+        self.store.wait(&claim, most).await;
     }
 
     /// Claims dependency updates of any ticket.

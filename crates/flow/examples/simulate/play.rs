@@ -211,7 +211,7 @@ impl Play<'_> {
                 tip: None,
                 usage: Usage::default(),
             },
-            Task::Tell { .. } => return false,
+            Task::Tell { .. } | Task::Report => return false,
         };
         self.decide(by, what)
     }
@@ -459,7 +459,7 @@ fn worker(task: &Task, serial: u32) -> Actor {
         Task::Build { .. } => Actor::new("builder", Role::Builder),
         Task::Review { .. } => Actor::new(&format!("reviewer-{serial}"), Role::Reviewer),
         Task::Verify { .. } => Actor::new(&format!("verifier-{serial}"), Role::Verifier),
-        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => {
             Actor::new("house", Role::Service)
         }
     }

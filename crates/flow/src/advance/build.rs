@@ -246,7 +246,7 @@ impl Transition<'_> {
     }
 
     /// Sends red checks back to the builder. They cost no round, but have a limit of their own.
-    fn rework_red_checks(&mut self, results: Vec<CheckResult>) {
+    pub(super) fn rework_red_checks(&mut self, results: Vec<CheckResult>) {
         self.ticket.counts.red_checks += 1;
         let times = self.ticket.counts.red_checks;
         if times > self.policy.limits.red_checks_max {

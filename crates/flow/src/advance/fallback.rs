@@ -38,7 +38,11 @@ fn would_judge_own_work(ticket: &Ticket, task: &Task, name: &str) -> bool {
         Task::Review { .. } | Task::Verify { .. } => {
             ticket.authors.contains(name) || built_by(ticket, name)
         }
-        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => false,
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Merge { .. }
+        | Task::Tell { .. }
+        | Task::Report => false,
     }
 }
 

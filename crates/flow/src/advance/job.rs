@@ -220,6 +220,8 @@ fn event_fits_task(what: &EventKind, task: &Task) -> bool {
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
         | EventKind::FindingsAdded { .. }
+        | EventKind::ChangeObserved { .. }
+        | EventKind::ReportRequested { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => true,
@@ -241,7 +243,11 @@ impl Transition<'_> {
         match job.task {
             Task::Build { .. } => self.ticket.stage = Stage::Building,
             Task::Merge { .. } => self.ticket.stage = Stage::Merging,
-            Task::Check { .. } | Task::Review { .. } | Task::Verify { .. } | Task::Tell { .. } => {}
+            Task::Check { .. }
+            | Task::Review { .. }
+            | Task::Verify { .. }
+            | Task::Tell { .. }
+            | Task::Report => {}
         }
         Ok(())
     }

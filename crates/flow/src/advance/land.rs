@@ -53,6 +53,8 @@ impl Transition<'_> {
                     tip: None,
                 });
             }
+            // The report that follows from the approval hands the commit to the forge.
+            Land::Pr => {}
             Land::Merge | Land::Squash | Land::Rebase | Land::Queue => self.order_merge(),
         }
     }
@@ -65,10 +67,13 @@ impl Transition<'_> {
         };
         let commit = approval.commit.clone();
         self.ticket.stage = Stage::Approved;
+        if self.policy.land == Land::Pr {
+            return;
+        }
         self.order_job(Task::Merge { commit }, None);
     }
 
-    fn finish_ticket(&mut self, landed: LandedCommit) {
+    pub(super) fn finish_ticket(&mut self, landed: LandedCommit) {
         self.ticket.landed = Some(landed);
         self.ticket.stage = Stage::Done;
         self.notify_dependents_met_at(StartDependents::Done);
@@ -139,6 +144,15 @@ impl Transition<'_> {
     /// Sends a change that did not merge back to its builder, or escalates it after too many times.
     fn rework_after_merge(&mut self, lease: Lease, rework_reason: ReworkReason, evidence: &str) {
         self.finish_job(lease.serial);
+        self.rework_conflicting_change(rework_reason, evidence);
+    }
+
+    /// Takes the approval back and counts a conflict.
+    pub(super) fn rework_conflicting_change(
+        &mut self,
+        rework_reason: ReworkReason,
+        evidence: &str,
+    ) {
         self.void_approval();
         // Conflicts have a counter of their own. They are no verdict of a reviewer, and a busy base
         // branch would otherwise use up the rounds of a good change.

@@ -178,6 +178,7 @@ fn asked_in(task: &Task) -> &[String] {
         | Task::Check { .. }
         | Task::Review { .. }
         | Task::Merge { .. }
-        | Task::Tell { .. } => &[],
+        | Task::Tell { .. }
+        | Task::Report => &[],
     }
 }

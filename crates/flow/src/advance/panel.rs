@@ -264,7 +264,8 @@ impl Transition<'_> {
             | Task::Check { .. }
             | Task::Verify { .. }
             | Task::Merge { .. }
-            | Task::Tell { .. } => None,
+            | Task::Tell { .. }
+            | Task::Report => None,
         }
     }
 

@@ -26,7 +26,9 @@ pub fn allowed_stages(what: &EventKind) -> &'static [Stage] {
         EventKind::DependencyRepaired { .. } | EventKind::Resubmitted { .. } => &[Blocked],
         EventKind::DependencyFailed { .. }
         | EventKind::BudgetRaised { .. }
-        | EventKind::Cancelled { .. } => ALIVE,
+        | EventKind::Cancelled { .. }
+        | EventKind::ChangeObserved { .. }
+        | EventKind::ReportRequested { .. } => ALIVE,
         EventKind::Waived { .. } => &[
             Queued, Building, Checking, Reviewing, Rework, Approved, Merging, Escalated, Blocked,
         ],
@@ -89,6 +91,7 @@ pub fn allowed_roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         | EventKind::LeaseLost { .. }
         | EventKind::AgentOut { .. }
         | EventKind::WentStale { .. }
+        | EventKind::ChangeObserved { .. }
         | EventKind::BudgetReached { .. } => SYSTEM,
         EventKind::DependenciesSet { .. }
         | EventKind::BudgetRaised { .. }
@@ -96,7 +99,9 @@ pub fn allowed_roles(what: &EventKind, task: Option<&Task>) -> &'static [Role] {
         | EventKind::FindingsAdded { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. } => PERSON,
-        EventKind::Cancelled { .. } => &[Role::Human, Role::Admin, Role::Service],
+        EventKind::Cancelled { .. } | EventKind::ReportRequested { .. } => {
+            &[Role::Human, Role::Admin, Role::Service]
+        }
     }
 }
 
@@ -105,7 +110,9 @@ fn worker_or_system_roles(task: &Task) -> &'static [Role] {
         Task::Build { .. } => &[Role::Builder, Role::Service],
         Task::Review { .. } => &[Role::Reviewer, Role::Service],
         Task::Verify { .. } => &[Role::Verifier, Role::Service],
-        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => &[Role::Service],
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => {
+            &[Role::Service]
+        }
     }
 }
 
@@ -114,6 +121,8 @@ fn worker_roles(task: &Task) -> &'static [Role] {
         Task::Build { .. } => &[Role::Builder],
         Task::Review { .. } => &[Role::Reviewer],
         Task::Verify { .. } => &[Role::Verifier],
-        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => &[Role::Service],
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => {
+            &[Role::Service]
+        }
     }
 }

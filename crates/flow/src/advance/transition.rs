@@ -70,6 +70,7 @@ pub fn new_ticket(id: &TicketId, spec: &Spec, at: Time) -> Ticket {
         escalation: None,
         blocked: None,
         landed: None,
+        change: None,
         ended: None,
     }
 }
@@ -205,6 +206,12 @@ impl<'a> Transition<'a> {
         // Not among the ticket's open jobs: those hold up its verdict, and the ticket may have
         // ended when this one runs.
         self.enqueue(self.ticket.jobs_ordered, Task::Tell { update }, None);
+    }
+
+    /// Orders a look at the pull request. The ticket does not wait for its end.
+    pub fn order_report(&mut self) {
+        self.ticket.jobs_ordered += 1;
+        self.enqueue(self.ticket.jobs_ordered, Task::Report, None);
     }
 
     fn enqueue(&mut self, serial: u32, task: Task, agent: Option<String>) {

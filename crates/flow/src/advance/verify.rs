@@ -98,7 +98,8 @@ impl Transition<'_> {
                 | Task::Check { .. }
                 | Task::Review { .. }
                 | Task::Merge { .. }
-                | Task::Tell { .. },
+                | Task::Tell { .. }
+                | Task::Report,
             )
             | None => Vec::new(),
         }

@@ -7,7 +7,7 @@ use crate::advance::known_red_checks;
 use crate::event::{Event, EventKind};
 use crate::forecast::{describe_remaining, remaining_caps};
 use crate::policy::Policy;
-use crate::ticket::{Stage, Submission, Ticket};
+use crate::ticket::{ChangeObservation, ChangePhase, Stage, Submission, Ticket};
 use crate::usage::{Usage, format_dollars};
 
 /// Names a person's findings: the first with its place, and the number of the rest.
@@ -125,5 +125,39 @@ mod tests {
             describe_added(&two, false),
             "2 findings: Quote it, a.rs:3 and 1 more"
         );
+    }
+}
+
+/// Describes the pull request as a look at the forge showed it.
+pub fn describe_change(seen: &ChangeObservation) -> String {
+    let mut text = format!("pull request {} is {}", seen.number, seen.phase.as_str());
+    if seen.draft && seen.phase == ChangePhase::Open {
+        text.push_str(" as a draft");
+    }
+    let head = short_commit(&seen.head);
+    match (&seen.foreign_head, &seen.conflict) {
+        (Some(foreign), _) => {
+            text += &format!("; somebody pushed {} to it", short_commit(foreign));
+        }
+        (None, Some(conflict)) => {
+            text += &format!(
+                "; {head} conflicts with the base: {}",
+                conflict.files.join(", ")
+            );
+        }
+        (None, None) => text += &format!(" at {head}"),
+    }
+    if !seen.red.is_empty() {
+        let names: Vec<&str> = seen.red.iter().map(|check| check.name.as_str()).collect();
+        text += &format!("; red there: {}", names.join(", "));
+    }
+    if !seen.waits_for.is_empty() {
+        text += &format!("; it waits for {}", seen.waits_for);
+    }
+    let url = findings::one_line(&seen.url);
+    if url.is_empty() {
+        text
+    } else {
+        format!("{text} ({url})")
     }
 }

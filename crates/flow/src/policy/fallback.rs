@@ -39,7 +39,7 @@ impl Policy {
                 let linter = spec.is_some_and(super::ReviewerConfig::is_linter);
                 own.or(self.fallback.review.as_deref()).filter(|_| !linter)
             }
-            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => None,
+            Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => None,
         }
     }
 

@@ -58,4 +58,16 @@ pub enum Reason {
     HelpRequested {
         by: String,
     },
+    /// The pull request was closed without a merge.
+    ChangeClosed {
+        number: u64,
+    },
+    /// Somebody replaced our commits on the branch of the pull request.
+    BranchReplaced {
+        head: String,
+    },
+    /// The pull request was merged at a commit that is not approved.
+    MergedUnapproved {
+        commit: String,
+    },
 }

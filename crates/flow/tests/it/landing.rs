@@ -39,7 +39,8 @@ fn told(story: &Story) -> Vec<&DependencyUpdate> {
         | Task::Check { .. }
         | Task::Review { .. }
         | Task::Verify { .. }
-        | Task::Merge { .. } => None,
+        | Task::Merge { .. }
+        | Task::Report => None,
     })
     .collect()
 }

@@ -416,6 +416,7 @@ fn commented(commit: &str, title: &str, must_fix: bool) -> EventKind {
         commit: commit.to_owned(),
         findings: vec![finding(title, Severity::Low)],
         must_fix,
+        comments: Vec::new(),
     }
 }
 
@@ -472,6 +473,7 @@ fn a_comment_needs_a_finding_and_the_current_commit() {
         commit: "c1".to_owned(),
         findings: Vec::new(),
         must_fix: true,
+        comments: Vec::new(),
     };
     assert_eq!(story.refused(&human(), empty), Refused::NoFindings);
     for by in [builder(), reviewer(), verifier()] {

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use flow::access::{Action, Denied};
-use flow::{Policy, Role, Ticket};
+use flow::{Policy, Ticket};
 use rmcp::handler::server::common::Extension;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{Json, tool, tool_router};
@@ -32,83 +31,6 @@ const WAIT_SECS_MAX: u64 = 50;
 /// Back-off after a wake-up without work for this agent.
 const EMPTY_CLAIM_DELAY: Duration = Duration::from_millis(250);
 const WAIT_SECS_DEFAULT: u64 = 25;
-
-/// Returns the tools of the caller's role, without those that agents started by a worker may not
-/// use.
-pub fn tools_for(identity: &Identity) -> Vec<&'static str> {
-    let tools = tools_of_role(identity.actor.role).iter().copied();
-    tools
-        .filter(|tool| identity.access.check(action_of(tool)).is_ok())
-        .collect()
-}
-
-/// Returns why the caller may not use a tool of its role.
-pub fn denial(identity: &Identity, tool: &str) -> Option<Denied> {
-    let in_role = tools_of_role(identity.actor.role).contains(&tool);
-    identity
-        .access
-        .check(action_of(tool))
-        .err()
-        .filter(|_| in_role)
-}
-
-fn action_of(tool: &str) -> Action {
-    match tool {
-        "heartbeat" | "checkpoint" | "request_help" | "send_message" | "dispute_finding"
-        | "get_review_context" => Action::Communicate,
-        // An agent that Countersign started has the diff as a file.
-        "get_my_assignment" | "wait_for_work" | "accept_assignment" | "get_diff" => Action::Claim,
-        "queue_task_for_agent" => Action::CreateWork,
-        _ => Action::Report,
-    }
-}
-
-/// Returns the tools of a role.
-pub(crate) fn tools_of_role(role: Role) -> &'static [&'static str] {
-    match role {
-        Role::Builder => &[
-            "get_my_assignment",
-            "wait_for_work",
-            "accept_assignment",
-            "get_diff",
-            "submit_for_review",
-            "dispute_finding",
-            "complete",
-            "heartbeat",
-            "checkpoint",
-            "request_help",
-            "send_message",
-            "queue_task_for_agent",
-        ],
-        Role::Reviewer => &[
-            "get_my_assignment",
-            "wait_for_work",
-            "accept_assignment",
-            "get_review_context",
-            "get_diff",
-            "submit_review_result",
-            "complete",
-            "heartbeat",
-            "checkpoint",
-            "request_help",
-            "send_message",
-            "queue_task_for_agent",
-        ],
-        Role::Verifier => &[
-            "get_my_assignment",
-            "wait_for_work",
-            "accept_assignment",
-            "get_review_context",
-            "get_diff",
-            "submit_review_result",
-            "heartbeat",
-            "request_help",
-        ],
-        Role::Human | Role::Service | Role::Admin => &["send_message", "queue_task_for_agent"],
-        // A viewer changes nothing, and every tool reports or sends something.
-        Role::Viewer => &[],
-    }
-}
 
 #[tool_router(router = tools, vis = "pub(super)")]
 impl McpServer {

@@ -152,7 +152,7 @@ pub async fn authenticate(
     }
 }
 
-async fn identify(
+pub(super) async fn identify(
     state: &ServerState,
     headers: &HeaderMap,
 ) -> Result<Result<Identity, AuthError>, Failure> {
@@ -167,7 +167,7 @@ async fn identify(
     identity::authenticate(&state.app, secret).await
 }
 
-fn auth_problem(error: AuthError) -> Response {
+pub(super) fn auth_problem(error: AuthError) -> Response {
     let problem = Problem::new(StatusCode::UNAUTHORIZED, error)
         .hint("create a token: `countersign token create --agent NAME --role ROLE`");
     match error {

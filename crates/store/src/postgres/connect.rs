@@ -23,7 +23,7 @@ const SERVER_MIN: i32 = 130_000;
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Migrations in order; the schema version is the number of applied ones.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/postgres/0001_first.sql"),
     include_str!("../../migrations/postgres/0002_tokens.sql"),
     include_str!("../../migrations/postgres/0003_bookmarks.sql"),
@@ -34,6 +34,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/postgres/0008_claims.sql"),
     include_str!("../../migrations/postgres/0009_statements.sql"),
     include_str!("../../migrations/postgres/0010_sessions.sql"),
+    include_str!("../../migrations/postgres/0011_forge_states.sql"),
 ];
 
 /// Session settings. Every statement walks an index and joins by keys, and is prepared once. The

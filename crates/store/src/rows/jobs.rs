@@ -57,7 +57,7 @@ pub(super) fn jobs_of(change: &Change) -> Result<(Vec<JobColumns>, Vec<JobUpdate
                 priority: job.priority,
                 ticket: Some(change.ticket.id.to_string()),
                 serial: Some(i64::from(job.serial)),
-                tracked: !matches!(job.task, Task::Tell { .. }),
+                tracked: !matches!(job.task, Task::Tell { .. } | Task::Report),
                 kind: job.task.word().to_owned(),
                 not_before: job.not_before.0,
                 key: None,

@@ -22,7 +22,7 @@ const VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i32 = 0x4353_676e;
 
 /// Migrations in order; the schema version is the number of applied ones.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_bookmarks.sql"),
@@ -34,6 +34,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/sqlite/0009_claims.sql"),
     include_str!("../../migrations/sqlite/0010_statements.sql"),
     include_str!("../../migrations/sqlite/0011_sessions.sql"),
+    include_str!("../../migrations/sqlite/0012_forge_states.sql"),
 ];
 
 // A statement that falls out of the cache has to be parsed and planned again.

@@ -120,6 +120,7 @@ facts! {
         a_message_is_processed_once,
         the_last_heartbeat_is_seen,
         a_caller_is_written_by_who_read_it_last,
+        the_state_of_a_forge_is_written_by_its_last_reader,
         the_newest_sessions_of_a_token_are_kept,
         a_bundle_is_wanted_put_and_taken,
         epics_are_put_and_listed,

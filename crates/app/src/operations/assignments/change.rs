@@ -97,7 +97,11 @@ async fn ends_of(
             let base = submission.map_or("", |submission| &submission.base);
             Ok((oid(base)?, oid(commit)?))
         }
-        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Merge { .. }
+        | Task::Tell { .. }
+        | Task::Report => {
             let branch = branch_of(ticket);
             let head = git.branch_tip(&branch).await.map_err(Failure::error)?;
             let head = head.ok_or_else(|| {

@@ -38,7 +38,11 @@ pub async fn load_review_context(
     let ticket = &claim.stored.ticket;
     let commit = match &claim.task {
         Task::Review { commit, .. } | Task::Verify { commit, .. } => commit.clone(),
-        Task::Build { .. } | Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => {
+        Task::Build { .. }
+        | Task::Check { .. }
+        | Task::Merge { .. }
+        | Task::Tell { .. }
+        | Task::Report => {
             let submission = ticket.submission.as_ref();
             submission
                 .map(|submission| submission.commit.clone())

@@ -119,7 +119,8 @@ async fn read_review(
         | Task::Check { .. }
         | Task::Verify { .. }
         | Task::Merge { .. }
-        | Task::Tell { .. } => "",
+        | Task::Tell { .. }
+        | Task::Report => "",
     };
     let spec = &claim.stored.ticket.spec;
     let criteria = flow::brief::criteria(spec).into_iter();

@@ -13,6 +13,7 @@ use store::{Cursor, Job, Paged, Pause};
 use super::{Items, Method, Question, page, parse_cursor};
 use crate::failure::Failure;
 use crate::operations::epics::EpicReport;
+use crate::operations::forge_poller::{self, PollerStatus};
 use crate::operations::history::{self, LogLine};
 use crate::operations::silent_agents::{self, SilentAgent};
 use crate::operations::tasks::listing;
@@ -45,6 +46,9 @@ pub struct StatusSummary {
     /// Open tasks outside tickets, by queue.
     #[serde(default)]
     pub tasks: BTreeMap<String, u64>,
+    /// Pollers of forges, and the calls that they used.
+    #[serde(default)]
+    pub forges: Vec<PollerStatus>,
 }
 
 #[async_trait]
@@ -54,11 +58,12 @@ impl Question for ShowStatus {
     const PATH: &'static str = "/api/v1/status";
 
     async fn answer(self, app: &App) -> Result<StatusSummary, Failure> {
-        let (all, pauses, silent, tasks) = tokio::try_join!(
+        let (all, pauses, silent, tasks, forges) = tokio::try_join!(
             tickets::tally(app),
             tickets::pauses(app),
             silent_agents::list_silent(app),
-            listing::count_open(app)
+            listing::count_open(app),
+            forge_poller::list_pollers(app)
         )?;
         let total: u64 = all.iter().map(|(_, count)| count).sum();
         let tally = match &self.repository {
@@ -72,6 +77,7 @@ impl Question for ShowStatus {
             pauses,
             silent,
             tasks,
+            forges,
         })
     }
 }

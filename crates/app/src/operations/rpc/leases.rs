@@ -58,10 +58,12 @@ impl Caller<'_> {
             .queues
             .iter()
             .chain(&request.tasks)
-            // A `tell` job changes other tickets, which a remote worker may not.
-            .any(|queue| *queue == Queue::Tell)
+            // A `tell` job changes other tickets, and a `report` job brings words of other people.
+            .any(Queue::is_beside_loop)
         {
-            return Err(CallRefusal::barred("tell jobs are reserved to the server"));
+            return Err(CallRefusal::barred(
+                "tell and report jobs are reserved to the server",
+            ));
         }
         Ok(JobRequest {
             // The worker's own name is kept behind the prefix, for people.

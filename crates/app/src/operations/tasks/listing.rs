@@ -13,6 +13,7 @@ use store::{Job, JobQuery, JobState, JobWork, Page};
 use super::{enqueue, key_of, queue_name, queues_of};
 use crate::failure::{ExitKind, Failure};
 use crate::operations::App;
+use crate::operations::forge_work::is_forge_queue;
 use crate::operations::identity;
 
 /// Maximum number of tasks per state that are listed; a queue cannot hold as many.
@@ -84,7 +85,8 @@ pub async fn count_open(app: &App) -> Result<BTreeMap<String, u64>, Failure> {
             most: TASKS_LISTED_MAX,
         };
         for job in app.coordinator.store.jobs(&query, &page).await?.items {
-            if matches!(job.work, JobWork::Free { .. }) && !job.queue.is_of_loop() {
+            let is_task = !job.queue.is_of_loop() && !is_forge_queue(&job.queue);
+            if matches!(job.work, JobWork::Free { .. }) && is_task {
                 *counts.entry(job.queue.to_string()).or_default() += 1;
             }
         }

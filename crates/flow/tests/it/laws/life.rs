@@ -82,7 +82,7 @@ fn role_of(task: &Task) -> Role {
         Task::Build { .. } => Role::Builder,
         Task::Review { .. } => Role::Reviewer,
         Task::Verify { .. } => Role::Verifier,
-        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } => Role::Service,
+        Task::Check { .. } | Task::Merge { .. } | Task::Tell { .. } | Task::Report => Role::Service,
     }
 }
 
@@ -203,7 +203,7 @@ impl Life {
             Task::Merge { commit } if dice.percent(20) => {
                 self.story.landing(lease, commit, "diff of it")
             }
-            Task::Merge { .. } | Task::Tell { .. } => self.merged(dice, lease),
+            Task::Merge { .. } | Task::Tell { .. } | Task::Report => self.merged(dice, lease),
         };
         (by, what)
     }
@@ -278,6 +278,7 @@ impl Life {
             commit: dice.pick(&[current.clone(), current, "gone".to_owned()]),
             findings: vec![finding(title, dice.pick(&[Severity::High, Severity::Low]))],
             must_fix: dice.percent(50),
+            comments: Vec::new(),
         }
     }
 

@@ -71,7 +71,7 @@ impl Watch {
                 Effect::Enqueue(job) => {
                     assert!(job.serial > self.last_serial, "a serial came twice");
                     self.last_serial = job.serial;
-                    if !matches!(job.task, Task::Tell { .. }) {
+                    if !matches!(job.task, Task::Tell { .. } | Task::Report) {
                         self.open.insert(job.serial, job.task.clone());
                     }
                 }

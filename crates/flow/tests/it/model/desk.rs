@@ -338,6 +338,7 @@ fn deed(effect: &Effect) -> Deed {
                 Task::Tell {
                     update: DependencyUpdate::Repaired,
                 } => Kind::TellRepaired,
+                Task::Report => unreachable!("no ticket of this model lands as a pull request"),
             };
             Deed::Add(small(job.serial), kind)
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use findings::{ReviewClaim, Severity};
 use flow::event::{AnswerOutcome, Choice, Failure, Lease};
 use flow::policy::{Fallback, Land, OnExhausted, ProtectedChange, ReviewMode, VerifyNewFindings};
-use flow::ticket::{CheckOutcome, Submission};
+use flow::ticket::{ChangeConflict, ChangeObservation, ChangePhase, CheckOutcome, Submission};
 use flow::usage::{Budget, Caps};
 use flow::{Actor, EventKind, Policy, Role, Stage, Time, Usage};
 
@@ -14,7 +14,7 @@ use crate::story::{
     rejects, review, settled, submission, worker,
 };
 
-pub const EVENTS: [&str; 27] = [
+pub const EVENTS: [&str; 29] = [
     "created",
     "dependency_met",
     "dependency_failed",
@@ -39,6 +39,8 @@ pub const EVENTS: [&str; 27] = [
     "budget_raised",
     "waived",
     "findings_added",
+    "change_observed",
+    "report_requested",
     "settled",
     "resubmitted",
     "cancelled",
@@ -242,6 +244,7 @@ pub fn variants(story: &Story, name: &str) -> Vec<(Story, Actor, EventKind)> {
         "help_requested" => return help(story),
         "agent_out" => return out(story),
         "findings_added" => return comments(story),
+        "change_observed" | "report_requested" => return looks(story, name),
         _ => house(),
     };
     plain_events(name)
@@ -273,10 +276,66 @@ fn comments(story: &Story) -> Vec<(Story, Actor, EventKind)> {
                 commit: commit.to_owned(),
                 findings: vec![finding("A person's finding", Severity::Medium)],
                 must_fix,
+                comments: Vec::new(),
             };
             (story.clone(), human(), what)
         })
         .to_vec()
+}
+
+/// Looks at a pull request in every state that decides something.
+fn looks(story: &Story, name: &str) -> Vec<(Story, Actor, EventKind)> {
+    let mut story = story.clone();
+    story.policy.land = Land::Pr;
+    let by = house();
+    if name == "report_requested" {
+        let why = "a webhook".to_owned();
+        return vec![(story, by, EventKind::ReportRequested { why })];
+    }
+    let commit = story.ticket.submission.as_ref();
+    let commit = commit.map_or("c1".to_owned(), |one| one.commit.clone());
+    let open = seen(&commit, ChangePhase::Open);
+    let looks = [
+        open.clone(),
+        seen(&commit, ChangePhase::Merged),
+        seen("another", ChangePhase::Merged),
+        seen(&commit, ChangePhase::Closed),
+        ChangeObservation {
+            foreign_head: Some("another".to_owned()),
+            ..open.clone()
+        },
+        ChangeObservation {
+            red: vec![check(CheckOutcome::Failed)],
+            ..open.clone()
+        },
+        ChangeObservation {
+            conflict: Some(ChangeConflict {
+                files: vec!["greet.py".to_owned()],
+                evidence: "both changed it".to_owned(),
+            }),
+            ..open
+        },
+    ];
+    let event = |seen: ChangeObservation| EventKind::ChangeObserved {
+        seen: Box::new(seen),
+    };
+    let looks = looks.map(|seen| (story.clone(), by.clone(), event(seen)));
+    looks.to_vec()
+}
+
+pub fn seen(head: &str, phase: ChangePhase) -> ChangeObservation {
+    ChangeObservation {
+        number: 7,
+        url: "https://forge.example/o/r/pull/7".to_owned(),
+        phase,
+        head: head.to_owned(),
+        draft: false,
+        waits_for: String::new(),
+        base_tip: None,
+        foreign_head: None,
+        red: Vec::new(),
+        conflict: None,
+    }
 }
 
 /// Stories with a fallback agent and without one.
@@ -607,6 +666,8 @@ pub fn lease_of(what: &mut EventKind) -> Option<&mut Lease> {
         | EventKind::BudgetRaised { .. }
         | EventKind::Waived { .. }
         | EventKind::FindingsAdded { .. }
+        | EventKind::ChangeObserved { .. }
+        | EventKind::ReportRequested { .. }
         | EventKind::Settled { .. }
         | EventKind::Resubmitted { .. }
         | EventKind::Cancelled { .. } => None,

@@ -7,6 +7,7 @@ use app::operations::questions::decisions::{
     AddFindings, CancelTicket, ImportFindings, ListEscalations, RaiseBudget, ResolveEscalation,
     ShowEscalation, WaiveFinding,
 };
+use app::operations::questions::pull_requests::LookAtPullRequest;
 use app::operations::questions::tickets::{
     AddTicket, AddTickets, ExportTickets, ForecastTicket, ImportFile, ListArtefacts, ListEvents,
     ListRuns, ListTickets, ShowDiff, ShowTicket,
@@ -124,6 +125,12 @@ pub const ROUTES: &[Route] = &[
         "Adds the findings of a tool's report, such as SARIF or rdjson, in the caller's name.",
     )
     .takes(|| schema_for!(ImportFindings))
+    .versioned(),
+    Route::for_question::<LookAtPullRequest>(
+        RouteAccess::People,
+        "Asks for a look at the pull request of a ticket now.",
+    )
+    .takes(|| schema_for!(LookAtPullRequest))
     .versioned(),
     Route::for_question::<RaiseBudget>(RouteAccess::People, "Sets the budget of a ticket.")
         .takes(|| schema_for!(RaiseBudget))

@@ -7,8 +7,8 @@ use flow::attempt::CallerState;
 use flow::event::Lease;
 use serde_json::json;
 use store::{
-    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, FreeJob, NewMessage, RuleUpdate,
-    StatementKind, Store, StoredBundle, Token,
+    Agent, CallerRecord, ClaimStatement, Cursor, CursorMove, Epic, ForgeState, FreeJob, NewMessage,
+    RuleUpdate, StatementKind, Store, StoredBundle, Token,
 };
 
 use crate::support::{House, blank, creation, id};
@@ -71,6 +71,39 @@ pub async fn a_caller_is_written_by_who_read_it_last(house: House) {
     assert_eq!(known, Some(caller("", 2, "greet/1/2")));
     assert_eq!(store.caller("t1", "other").await.unwrap(), None);
     assert_eq!(store.caller("t2", "").await.unwrap(), None);
+}
+
+pub async fn the_state_of_a_forge_is_written_by_its_last_reader(house: House) {
+    let store = &house.store;
+    let new = store.forge_state("poll/app").await.unwrap();
+    assert_eq!((new.version, &new.body), (0, &json!(null)));
+    let mut writers = tokio::task::JoinSet::new();
+    for n in 0..10 {
+        let store = house.another().await;
+        let state = ForgeState {
+            body: json!({ "cursor": n }),
+            ..new.clone()
+        };
+        writers.spawn(async move { store.put_forge_state(state).await.unwrap() });
+    }
+    let written = writers.join_all().await;
+    assert_eq!(written.iter().filter(|won| **won).count(), 1);
+    let mut known = store.forge_state("poll/app").await.unwrap();
+    assert_eq!(known.version, 1);
+    known.body = json!({"etag": "\"1\""});
+    assert!(store.put_forge_state(known.clone()).await.unwrap());
+    assert!(!store.put_forge_state(known.clone()).await.unwrap());
+    let other = ForgeState {
+        name: "poll/application".to_owned(),
+        ..new
+    };
+    assert!(store.put_forge_state(other).await.unwrap());
+    let found = store.forge_state("poll/app").await.unwrap();
+    assert_eq!((found.version, found.body), (2, known.body));
+    let names = store.forge_states("poll/", 10).await.unwrap().into_iter();
+    let names: Vec<String> = names.map(|state| state.name).collect();
+    assert_eq!(names, ["poll/app", "poll/application"]);
+    assert!(store.forge_states("rate/", 10).await.unwrap().is_empty());
 }
 
 pub async fn the_newest_sessions_of_a_token_are_kept(house: House) {

@@ -1,0 +1,321 @@
+//! Looks at a place on a forge: queues its commands, wakes its ticket, or queues a review.
+
+use flow::Time;
+use flow::intake::{ArrivedChange, ArrivedIssue, IntakeRules, ReviewRules};
+use forge::command::parse_command;
+use forge::{
+    ChangeKey, ChangeState, CommentKind, CommentQuery, ForgeChange, ForgeCursor, PersonComment,
+    TrackedIssue,
+};
+use serde_json::json;
+use store::ForgeState;
+
+use super::{ForgeInbox, Progress};
+use crate::failure::Failure;
+use crate::operations::change_reports::queue_report;
+use crate::operations::connections::LinkedForge;
+use crate::operations::forge_connection::forge_failure;
+use crate::operations::forge_work::{ForgeJob, ForgeSubject, ForgeTask, FoundCommand, queue_once};
+
+/// Maximum number of pages of comments that one look reads. The next look reads on.
+const COMMENT_PAGES_MAX: usize = 10;
+
+impl ForgeInbox {
+    pub(super) async fn look(
+        &self,
+        client: &LinkedForge,
+        subject: &ForgeSubject,
+    ) -> Result<Progress, Failure> {
+        match subject {
+            ForgeSubject::Change(number) => self.look_at_change(client, *number).await?,
+            ForgeSubject::Issue(key) => self.look_at_issue(client, key).await?,
+            ForgeSubject::Repository => self.ask_soon(client.name()).await?,
+        }
+        Ok(Progress::Done)
+    }
+
+    async fn look_at_change(&self, client: &LinkedForge, number: u64) -> Result<(), Failure> {
+        let Some(forge) = client.forge() else {
+            return Ok(());
+        };
+        let found = forge.find_change(&ChangeKey::Number(number)).await;
+        let Some(change) = found.map_err(forge_failure)? else {
+            return Ok(());
+        };
+        self.queue_commands(client, &ForgeSubject::Change(number))
+            .await?;
+        if let Some(ticket) = self.ticket_of_change(client, &change).await? {
+            let why = format!("news of change {number}");
+            match queue_report(&self.app, &ticket, &why).await {
+                Ok(_) => {}
+                // Its stage wants no look, for example because it has ended.
+                Err(failure) if failure.exit == crate::failure::ExitKind::Refused => {}
+                Err(failure) => return Err(failure),
+            }
+            return Ok(());
+        }
+        let rules = review_rules(client, client.own_login().await?);
+        if let Some(reason) = flow::intake::review_reason(&arrived_change(&change), &rules) {
+            let job = ForgeJob::new(
+                client.name(),
+                ForgeTask::Review {
+                    number,
+                    head: change.head_commit.clone(),
+                },
+            );
+            let key = format!("review/{number}/{}", change.head_commit);
+            if queue_once(&self.app, &key, &job).await? {
+                let body = json!({"connection": client.name(), "change": number, "head": change.head_commit,
+                    "rule": reason.word(), "why": format!("change {number} of {} is reviewed ({})", client.name(), reason.word())});
+                self.note("change_review_queued", body).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_issue(&self, client: &LinkedForge, key: &str) -> Result<(), Failure> {
+        let issue = client.tracker().issue(key).await.map_err(forge_failure)?;
+        let Some(issue) = issue else {
+            return Ok(());
+        };
+        self.queue_commands(client, &ForgeSubject::Issue(key.to_owned()))
+            .await?;
+        let login = client.own_login().await?;
+        let id = flow::intake::ticket_id_of_issue(client.name(), key);
+        let is_ticket = match &id {
+            Some(id) => self.has_ticket(id.as_str()).await?,
+            None => true,
+        };
+        if !is_ticket && self.is_wanted(client, &issue, login).await? {
+            self.queue_intake(client.name(), key, &issue.updated_at)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn queue_intake(
+        &self,
+        connection: &str,
+        key: &str,
+        cause: &str,
+    ) -> Result<(), Failure> {
+        let task = ForgeTask::TakeIn {
+            key: key.to_owned(),
+        };
+        let name = format!("take-in/{key}/{cause}");
+        queue_once(&self.app, &name, &ForgeJob::new(connection, task)).await?;
+        Ok(())
+    }
+
+    /// Returns whether an issue becomes a ticket by the rules of its connection.
+    pub(super) async fn is_wanted(
+        &self,
+        client: &LinkedForge,
+        issue: &TrackedIssue,
+        login: &str,
+    ) -> Result<bool, Failure> {
+        let section = &client.link.section;
+        let rules = IntakeRules {
+            label: Some(section.intake_label.clone()).filter(|label| !label.is_empty()),
+            account: section.intake_assigned.then(|| login.to_owned()),
+            all: false,
+        };
+        let facts = ArrivedIssue {
+            labels: issue.labels.clone(),
+            assignees: issue.assignees.clone(),
+            is_closed: issue.closed,
+        };
+        let Some(jql) = &section.jql else {
+            return Ok(flow::intake::is_wanted(&facts, &rules));
+        };
+        if issue.closed {
+            return Ok(false);
+        }
+        // Only the tracker can say whether its query has the issue. The key is one of its own.
+        let query = format!(
+            "key = \"{}\" AND ({jql})",
+            issue.key.replace(['"', '\\'], "")
+        );
+        let filter = forge::IssueFilter {
+            query: Some(query),
+            ..forge::IssueFilter::default()
+        };
+        let tracker = client.tracker();
+        let start = ForgeCursor::default();
+        let page = tracker.issues_since(&filter, &start).await;
+        let page = page.map_err(forge_failure)?;
+        Ok(page.issues.iter().any(|found| found.key == issue.key))
+    }
+
+    pub(super) async fn has_ticket(&self, id: &str) -> Result<bool, Failure> {
+        match self.app.ticket(id).await {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.not_found => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Queues the commands in the comments of a place. Each comment is obeyed once.
+    async fn queue_commands(
+        &self,
+        client: &LinkedForge,
+        subject: &ForgeSubject,
+    ) -> Result<(), Failure> {
+        let Some(on) = subject.on() else {
+            return Ok(());
+        };
+        let store = &self.app.coordinator.store;
+        let state = store
+            .forge_state(&format!("seen/{}/{on}", client.name()))
+            .await?;
+        let seen = state.body.as_str().unwrap_or_default().to_owned();
+        let mut query = CommentQuery {
+            on: Some(on),
+            ..CommentQuery::default()
+        };
+        query.cursor.updated_at.clone_from(&seen);
+        for _ in 0..COMMENT_PAGES_MAX {
+            let page = client.tracker().comments_since(&query).await;
+            let page = page.map_err(forge_failure)?;
+            for comment in &page.comments {
+                self.queue_command(client, subject, comment).await?;
+            }
+            if page.cursor.updated_at <= query.cursor.updated_at {
+                break;
+            }
+            query.cursor = ForgeCursor {
+                updated_at: page.cursor.updated_at,
+                etag: None,
+            };
+        }
+        // Written after the commands are queued: a crash in between reads the same comments again.
+        if query.cursor.updated_at != seen {
+            let body = json!(query.cursor.updated_at);
+            store.put_forge_state(ForgeState { body, ..state }).await?;
+        }
+        Ok(())
+    }
+
+    async fn queue_command(
+        &self,
+        client: &LinkedForge,
+        subject: &ForgeSubject,
+        comment: &PersonComment,
+    ) -> Result<(), Failure> {
+        // Our own answers quote commands, and are the most frequent comments.
+        if comment.is_own || parse_command(&comment.body).is_none() {
+            return Ok(());
+        }
+        // Commands from before the connection was made are history.
+        let start = self.connected_since(client.name()).await?;
+        let written = Time::parse_iso(&comment.created_at);
+        if written.is_none_or(|written| written < start) {
+            return Ok(());
+        }
+        let found = FoundCommand {
+            subject: subject.clone(),
+            comment: comment.comment.id.clone(),
+            inline: comment.comment.kind == CommentKind::Inline,
+            author: comment.author.clone(),
+            is_bot: comment.is_bot,
+            is_own: comment.is_own,
+            edited: comment.edited,
+            text: findings::shorten(&comment.body, 4000),
+        };
+        let kind = if found.inline { "inline" } else { "plain" };
+        let key = format!("command/{kind}/{}", found.comment);
+        let job = ForgeJob::new(client.name(), ForgeTask::Command(found));
+        queue_once(&self.app, &key, &job).await?;
+        Ok(())
+    }
+
+    /// Returns when the connection was first used. It is written once for the whole fleet.
+    async fn connected_since(&self, connection: &str) -> Result<Time, Failure> {
+        let store = &self.app.coordinator.store;
+        let state = store.forge_state(&format!("since/{connection}")).await?;
+        if let Some(since) = state.body.as_i64() {
+            return Ok(Time(since));
+        }
+        let now = self.app.now();
+        // A minute of grace, because the clocks of the forge and of this machine differ.
+        let since = Time(now.0 - 60_000);
+        store
+            .put_forge_state(ForgeState {
+                body: json!(since.0),
+                ..state
+            })
+            .await?;
+        Ok(since)
+    }
+
+    /// Writes when the connections are first used, before any news arrives.
+    pub async fn note_start(&self) -> Result<(), Failure> {
+        for link in self.links.iter() {
+            self.connected_since(link.name()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the ticket that a change belongs to: the one that has its number, or, if the change
+    /// was made by hand, the one whose branch it has.
+    pub(super) async fn ticket_of_change(
+        &self,
+        client: &LinkedForge,
+        change: &ForgeChange,
+    ) -> Result<Option<String>, Failure> {
+        if change.from_fork {
+            return Ok(None);
+        }
+        let repository = client.git.common_dir().to_string_lossy().into_owned();
+        let mut candidates = Vec::new();
+        // The branch of a ticket ends with its id, whatever the template of the project is.
+        let last = change.head_branch.rsplit('/').next().unwrap_or_default();
+        candidates.push(last.to_owned());
+        for id in candidates {
+            let stored = match self.app.ticket(&id).await {
+                Ok(stored) => stored,
+                Err(_) => continue,
+            };
+            let ticket = &stored.ticket;
+            let context = &ticket.spec.context;
+            let has_number =
+                ticket.change.as_ref().map(|known| known.number) == Some(change.number);
+            let has_branch = context.branch.as_deref() == Some(change.head_branch.as_str())
+                || change.head_branch == format!("countersign/{}", ticket.id);
+            if context.repository.as_ref() == Some(&repository) && (has_number || has_branch) {
+                return Ok(Some(ticket.id.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the poller ask at its next tick.
+    async fn ask_soon(&self, connection: &str) -> Result<(), Failure> {
+        super::super::forge_poller::ask_soon(&self.app, connection).await
+    }
+}
+
+fn review_rules(client: &LinkedForge, login: &str) -> ReviewRules {
+    let section = &client.link.section;
+    ReviewRules {
+        label: Some(section.review_label.clone()).filter(|label| !label.is_empty()),
+        account: section.review_assigned.then(|| login.to_owned()),
+        base_branches: section.review_branches.clone(),
+    }
+}
+
+fn arrived_change(change: &ForgeChange) -> ArrivedChange {
+    ArrivedChange {
+        labels: change.labels.clone(),
+        // A wanted review by our account is as good as an assignment.
+        assignees: change
+            .assignees
+            .iter()
+            .chain(&change.reviewers)
+            .cloned()
+            .collect(),
+        base_branch: change.base_branch.clone(),
+        is_open: change.state == ChangeState::Open,
+        is_draft: change.draft,
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads from a webhook which repository and which place it is about, and nothing else.
+
+use forge::address::ForgeKind;
+use serde_json::Value;
+
+use crate::operations::forge_work::ForgeSubject;
+
+/// What a webhook is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookNews {
+    /// OWNER/NAME, or the key of a project.
+    pub repository: String,
+    /// `None` for news that matter to nobody here.
+    pub subject: Option<ForgeSubject>,
+}
+
+/// Returns the header that names the event.
+pub fn event_header(kind: ForgeKind) -> &'static str {
+    match kind {
+        ForgeKind::Github => "x-github-event",
+        ForgeKind::Gitlab => "x-gitlab-event",
+        ForgeKind::Gitea => "x-gitea-event",
+        ForgeKind::Jira => "x-atlassian-webhook-event",
+    }
+}
+
+/// Reads a webhook. `None` if it names no repository.
+pub fn read_news(kind: ForgeKind, event: &str, json: &Value) -> Option<WebhookNews> {
+    match kind {
+        ForgeKind::Github | ForgeKind::Gitea => Some(WebhookNews {
+            repository: text(json, "/repository/full_name")?,
+            subject: github_subject(event, json),
+        }),
+        ForgeKind::Gitlab => Some(WebhookNews {
+            repository: text(json, "/project/path_with_namespace")?,
+            subject: gitlab_subject(json),
+        }),
+        ForgeKind::Jira => {
+            let key = text(json, "/issue/key")?;
+            let project = text(json, "/issue/fields/project/key");
+            let project = project.or_else(|| Some(key.rsplit_once('-')?.0.to_owned()))?;
+            Some(WebhookNews {
+                repository: project,
+                subject: Some(ForgeSubject::Issue(key)),
+            })
+        }
+    }
+}
+
+fn text(json: &Value, path: &str) -> Option<String> {
+    let text = json.pointer(path)?.as_str()?;
+    // It becomes part of keys and log lines.
+    (!text.is_empty() && text.len() <= 300).then(|| findings::one_line(text))
+}
+
+fn number(json: &Value, path: &str) -> Option<u64> {
+    json.pointer(path)?.as_u64()
+}
+
+fn github_subject(event: &str, json: &Value) -> Option<ForgeSubject> {
+    if event == "ping" {
+        return None;
+    }
+    if let Some(number) = number(json, "/pull_request/number") {
+        return Some(ForgeSubject::Change(number));
+    }
+    if let Some(number) = number(json, "/issue/number") {
+        let is_change = json
+            .pointer("/issue/pull_request")
+            .is_some_and(|value| !value.is_null())
+            || json["is_pull"] == true;
+        return Some(if is_change {
+            ForgeSubject::Change(number)
+        } else {
+            ForgeSubject::Issue(number.to_string())
+        });
+    }
+    let of_check = ["check_run", "check_suite", "workflow_run"];
+    let mut lists = of_check.iter();
+    let found = lists.find_map(|name| number(json, &format!("/{name}/pull_requests/0/number")));
+    if let Some(number) = found {
+        return Some(ForgeSubject::Change(number));
+    }
+    // A status or a push names no change: ask for all that changed.
+    let is_general = ["push", "status", "merge_group", "check_run", "check_suite"];
+    is_general
+        .contains(&event)
+        .then_some(ForgeSubject::Repository)
+}
+
+fn gitlab_subject(json: &Value) -> Option<ForgeSubject> {
+    let change = |path| number(json, path).map(ForgeSubject::Change);
+    let issue = |path| number(json, path).map(|iid| ForgeSubject::Issue(iid.to_string()));
+    match json["object_kind"].as_str()? {
+        "merge_request" => change("/object_attributes/iid"),
+        "note" => change("/merge_request/iid").or_else(|| issue("/issue/iid")),
+        "issue" | "work_item" => issue("/object_attributes/iid"),
+        "pipeline" => change("/merge_request/iid").or(Some(ForgeSubject::Repository)),
+        "push" | "build" => Some(ForgeSubject::Repository),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_place_is_read_and_nothing_else() {
+        let repository = json!({"full_name": "o/r"});
+        let github = |event: &str, mut body: Value| {
+            body["repository"] = repository.clone();
+            read_news(ForgeKind::Github, event, &body).unwrap().subject
+        };
+        let change = Some(ForgeSubject::Change(7));
+        let issue = Some(ForgeSubject::Issue("7".to_owned()));
+        assert_eq!(
+            github("pull_request", json!({"pull_request": {"number": 7}})),
+            change
+        );
+        let comment = json!({"issue": {"number": 7, "pull_request": {}}});
+        assert_eq!(github("issue_comment", comment), change);
+        assert_eq!(github("issues", json!({"issue": {"number": 7}})), issue);
+        let run = json!({"check_run": {"pull_requests": [{"number": 7}]}});
+        assert_eq!(github("check_run", run), change);
+        assert_eq!(github("status", json!({})), Some(ForgeSubject::Repository));
+        assert_eq!(github("ping", json!({})), None);
+        assert_eq!(github("star", json!({})), None);
+        assert_eq!(read_news(ForgeKind::Github, "push", &json!({})), None);
+
+        let project = json!({"path_with_namespace": "g/s/r"});
+        let gitlab = |mut body: Value| {
+            body["project"] = project.clone();
+            read_news(ForgeKind::Gitlab, "", &body).unwrap()
+        };
+        let note = gitlab(json!({"object_kind": "note", "merge_request": {"iid": 7}}));
+        assert_eq!((note.repository.as_str(), note.subject), ("g/s/r", change));
+        let opened = json!({"object_kind": "issue", "object_attributes": {"iid": 7}});
+        assert_eq!(gitlab(opened).subject, issue);
+
+        let jira = json!({"issue": {"key": "PROJ-7", "fields": {"project": {"key": "PROJ"}}}});
+        let jira = read_news(ForgeKind::Jira, "", &jira).unwrap();
+        assert_eq!(jira.repository, "PROJ");
+        assert_eq!(jira.subject, Some(ForgeSubject::Issue("PROJ-7".to_owned())));
+    }
+
+    #[test]
+    fn strange_values_name_no_place() {
+        for body in [
+            json!([]),
+            json!({"repository": {"full_name": 7}}),
+            json!({"repository": {"full_name": "x".repeat(1000)}}),
+        ] {
+            assert_eq!(read_news(ForgeKind::Github, "issues", &body), None);
+        }
+        let body = json!({"repository": {"full_name": "o/r"}, "issue": {"number": -1}});
+        let news = read_news(ForgeKind::Github, "issues", &body).unwrap();
+        assert_eq!(news.subject, None);
+    }
+}
