@@ -122,9 +122,13 @@ pub fn remove_transcripts(files: &TicketFiles) -> io::Result<()> {
 }
 
 /// Returns the allocated bytes at and below a path. It follows no link, and stops counting at a
-/// limit.
+/// limit. Of a file with several names, each counts for its part: layers share files, and the sum
+/// over all of them is then what the disk holds.
 pub fn disk_usage(path: &Path) -> u64 {
-    let size = |meta: &fs::Metadata| meta.blocks() * 512;
+    let size = |meta: &fs::Metadata| match meta.is_dir() {
+        true => meta.blocks() * 512,
+        false => meta.blocks() * 512 / meta.nlink().max(1),
+    };
     let Ok(top) = fs::symlink_metadata(path) else {
         return 0;
     };

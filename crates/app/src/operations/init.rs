@@ -147,9 +147,17 @@ pub async fn prove(
             report = second_report;
         }
     }
+    // The file will have the green checks only. Without this, the first ticket would run them again.
+    let is_partly_green = green(&report) > 0 && !report.is_green();
     proposal.proof = Some(report);
     proposal.text = template::text(proposal);
-    validate(&proposal.text)
+    validate(&proposal.text)?;
+    if is_partly_green && !proposal.is_setup_red() {
+        let git = project::open_repository(&app.environment, directory).await?;
+        let settings = file::read(NAME, &proposal.text)?;
+        proof::remember(app, git, (proposal.base.clone(), settings)).await?;
+    }
+    Ok(())
 }
 
 async fn prove_text(

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use engine::git::Repository;
 use engine::jobs::adhoc_review::clean_up;
-use engine::jobs::project_proof::{ProofError, ProvenCheck, prove_project};
+use engine::jobs::project_proof::{ProofError, ProvenCheck, prove_project, remember_proven};
 use engine::likely_fix::submodule_fix;
 use engine::process::StopSignal;
-use engine::project::ProjectAgents;
+use engine::project::{Project, ProjectAgents};
 use serde::Serialize;
 
 use super::project::{self, ProjectLoader, ProjectOptions};
@@ -72,11 +72,7 @@ pub async fn prove(
     (base, settings): (String, ProjectSettings),
     stop: StopSignal,
 ) -> Result<ProofReport, Failure> {
-    let sandbox = sandboxing::sandbox_for(settings.policy.sandbox, &app.environment).await?;
-    let config = project::build_local_config(app, &git, base, settings).await?;
-    let loader = ProjectLoader::of(app);
-    let agents = ProjectAgents::default();
-    let (project, _) = project::build_project(&loader, git, config, (agents, sandbox));
+    let project = build_project(app, git, (base, settings)).await?;
     let seed = format!("{} {}", app.now().0, std::process::id());
     let hash = engine::hash::short_sha256(seed.as_bytes());
     let hash: String = hash.chars().take(8).collect();
@@ -101,6 +97,30 @@ pub async fn prove(
         checks: proven.checks.into_iter().map(to_line).collect(),
         notes,
     })
+}
+
+/// Remembers that a base is green with these settings, whose checks a proof has shown to be green.
+/// The first ticket then needs no proof of its own.
+pub async fn remember(
+    app: &App,
+    git: Repository,
+    settings: (String, ProjectSettings),
+) -> Result<(), Failure> {
+    let project = build_project(app, git, settings).await?;
+    remember_proven(&project).await.map_err(Failure::error)
+}
+
+async fn build_project(
+    app: &App,
+    git: Repository,
+    (base, settings): (String, ProjectSettings),
+) -> Result<Project, Failure> {
+    let sandbox = sandboxing::sandbox_for(settings.policy.sandbox, &app.environment).await?;
+    let config = project::build_local_config(app, &git, base, settings).await?;
+    let loader = ProjectLoader::of(app);
+    let agents = ProjectAgents::default();
+    let (project, _) = project::build_project(&loader, git, config, (agents, sandbox));
+    Ok(project)
 }
 
 fn to_line(proven: ProvenCheck) -> ProofLine {

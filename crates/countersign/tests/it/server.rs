@@ -19,6 +19,7 @@ mod notify;
 mod operate;
 #[cfg(feature = "otel")]
 mod otel;
+mod proof;
 mod refusals;
 mod rest;
 mod runs;

@@ -18,6 +18,7 @@ use crate::git::Oid;
 use crate::likely_fix::{self, RedCheck, SetupFacts};
 use crate::log::removed;
 use crate::private_files;
+use crate::project::Project;
 
 /// Prefix of the files that stand for a proof, next to the layers of the repository.
 const PREFIX: &str = "proof-";
@@ -84,7 +85,7 @@ pub async fn needs_proof(context: &JobContext<'_>) -> Result<bool, JobError> {
     }
     let project = context.project;
     let base = project.git.base_tip(&project.config.base_branch).await?;
-    Ok(!proof_path(context, &base).await?.exists())
+    Ok(!proof_path(context.project, &base).await?.exists())
 }
 
 fn may_need_proof(context: &JobContext<'_>) -> bool {
@@ -97,7 +98,7 @@ fn may_need_proof(context: &JobContext<'_>) -> bool {
 /// one of them, and take over its result.
 async fn prove(context: &JobContext<'_>, base: &Oid) -> Result<BaseProof, JobError> {
     let store = context.project.cache_layers();
-    let proof_file = proof_path(context, base).await?;
+    let proof_file = proof_path(context.project, base).await?;
     if proof_file.exists() {
         return Ok(BaseProof::default());
     }
@@ -200,9 +201,9 @@ pub async fn suggest_fix(
 }
 
 /// Remembers that the setup and the checks are green on a commit's content.
-pub async fn remember_green(context: &JobContext<'_>, commit: &Oid) -> Result<(), JobError> {
-    let file = proof_path(context, commit).await?;
-    let dir = context.project.proofs_dir();
+pub async fn remember_green(project: &Project, commit: &Oid) -> Result<(), JobError> {
+    let file = proof_path(project, commit).await?;
+    let dir = project.proofs_dir();
     private_files::make_dir(&dir)?;
     private_files::write(&file, "")?;
     trim(&dir);
@@ -212,8 +213,7 @@ pub async fn remember_green(context: &JobContext<'_>, commit: &Oid) -> Result<()
 /// Returns the file that stands for a proof of a commit: its files, and everything of the
 /// configuration that the setup and the checks depend on. The configuration file itself is left
 /// out, so the proof of `init` holds for the commit that adds the file.
-async fn proof_path(context: &JobContext<'_>, commit: &Oid) -> Result<PathBuf, JobError> {
-    let project = context.project;
+async fn proof_path(project: &Project, commit: &Oid) -> Result<PathBuf, JobError> {
     let config = &project.config;
     let tree = project.git.tree_without(commit, CONFIG_FILE).await?;
     let level = project.sandbox_profile.as_ref().map(|one| one.level);

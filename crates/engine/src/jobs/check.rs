@@ -98,7 +98,7 @@ pub async fn run_checks(
     all.results.sort_by_key(position);
     if all.results.iter().all(|result| result.outcome.is_green()) {
         // The commit may become the next base, which then needs no proof of its own.
-        base_proof::remember_green(context, head).await?;
+        base_proof::remember_green(context.project, head).await?;
     }
     Ok((all.results, all.artefacts))
 }

@@ -68,6 +68,14 @@ pub async fn prove_for_claim(
     Ok(red.map(|red| (red.what, red.artefacts)))
 }
 
+/// Remembers that the base of a project is green with its configuration. The caller has seen each of
+/// its checks green on the base.
+pub async fn remember_proven(project: &Project) -> Result<(), ProofError> {
+    let base = project.git.base_tip(&project.config.base_branch).await;
+    let base = base.map_err(JobError::from)?;
+    Ok(base_proof::remember_green(project, &base).await?)
+}
+
 /// Builds the context of a proof under a claim that this process does not work on itself.
 fn claim_context<'a>(
     project: &'a Project,

@@ -27,8 +27,9 @@ use crate::failure::{ExitKind, Failure};
 
 /// Time for which one call waits for a proof. Most clients end a call after a minute.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Maximum number of proofs that run at once. The next ones wait for a later call.
-const RUNNING_MAX: usize = 8;
+/// Maximum number of proofs that run at once. Those of one repository wait for the first of them, so
+/// few do any work.
+const RUNNING_MAX: usize = 64;
 /// Maximum number of remembered failures; all are forgotten when there are more.
 const FAILED_MAX: usize = 1_000;
 
@@ -128,17 +129,23 @@ pub async fn wait_for_base(
             Ok(true) => {}
             Err(error) => return Ok(BaseState::Known(note(&error.to_string()))),
         }
-        if !app.proofs.begin(&attempt) {
-            return Ok(BaseState::Pending);
+        if app.proofs.begin(&attempt) {
+            let proof = prove(app.clone(), identity.clone(), claim.clone(), project);
+            tokio::spawn(Box::pin(proof));
         }
-        let proof = prove(app.clone(), identity.clone(), claim.clone(), project);
-        tokio::spawn(Box::pin(proof));
     }
+    // With too many proofs at once, the end of any other one makes room for this one.
     let waiting = async {
-        while app.proofs.is_running(&attempt) {
+        loop {
             ended.as_mut().await;
+            if !app.proofs.is_running(&attempt) {
+                return;
+            }
             ended.set(app.proofs.ended.notified());
             ended.as_mut().enable();
+            if !app.proofs.is_running(&attempt) {
+                return;
+            }
         }
     };
     let waited = app.unless_stopped(tokio::time::timeout(WAIT_MAX, waiting));

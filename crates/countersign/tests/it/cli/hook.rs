@@ -80,6 +80,23 @@ fn somebody_s_hook_is_left_alone() {
 }
 
 #[test]
+fn somebody_s_hook_after_a_commit_is_left_alone() {
+    let world = World::new();
+    let mine = "#!/bin/sh\n# mine\n";
+    world.write(".git/hooks/post-commit", mine);
+    world
+        .call(&["hook", "install", "--post-commit", "--", "--linters-only"])
+        .ends_with(6)
+        .says("was not installed by Countersign; it is left as it is")
+        .says("add this line");
+    world
+        .call(&["hook", "uninstall", "--post-commit"])
+        .ends_with(6);
+    let kept = std::fs::read_to_string(world.repository.join(".git/hooks/post-commit"));
+    assert_eq!(kept.unwrap(), mine);
+}
+
+#[test]
 fn flags_that_review_would_not_take_are_refused_now() {
     let world = World::new();
     world

@@ -80,6 +80,23 @@ fn what_works_on_the_base_is_written_and_what_does_not_is_a_comment() {
     let tickets = world.root().join("data/tickets");
     let left = std::fs::read_dir(tickets).map_or(0, Iterator::count);
     assert_eq!(left, 0);
+    // The first ticket starts at once: its checks were green when init ran them.
+    world.commit("Configured");
+    let agent = world.crew(&crate::support::crew::smooth());
+    let words = ["run", "Greet", "--builder", &agent, "--reviewer", &agent];
+    let progress = world.call(&[&words[..], &["--progress", "json"]].concat());
+    let lines: Vec<serde_json::Value> = progress
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let began = |role: &str| {
+        let is_one =
+            |line: &serde_json::Value| line["progress"] == "run_began" && line["role"] == role;
+        lines.iter().position(is_one)
+    };
+    let (built, checked) = (began("build").unwrap(), began("check").unwrap());
+    assert!(built < checked, "{}", progress.out);
 }
 
 #[test]
@@ -131,6 +148,26 @@ fn a_broken_first_setup_gives_way_to_the_packages_that_are_there() {
         "{text}"
     );
     assert!(!text.contains("npm ci --prefer"), "{text}");
+}
+
+#[test]
+fn what_is_not_installed_is_named_and_not_proposed() {
+    let world = bare();
+    let manifest = r#"{"scripts": {"test": "tool"}}"#;
+    world.write("package.json", manifest);
+    world.write("pnpm-lock.yaml", "lockfileVersion: '9.0'\n");
+    world.commit("A script");
+    // A PATH with git and a shell, and nothing that could install packages.
+    let git = world.root().join("bin/git");
+    std::os::unix::fs::symlink("/usr/bin/git", git).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", world.root().join("bin/sh")).unwrap();
+    let path = format!("PATH={}", world.root().join("bin").display());
+    let words = ["init", "--yes", "--no-prove"];
+    let ran = world.call_behind(&["env", &path], &words).ends_with(0);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(told.contains("pnpm is not installed"), "{told}");
+    assert!(!told.contains("\nrun = \"pnpm"), "{told}");
+    assert!(!told.contains("\ntest = \"pnpm"), "{told}");
 }
 
 #[test]

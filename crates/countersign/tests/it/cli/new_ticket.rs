@@ -94,3 +94,19 @@ fn an_editor_that_is_not_there_is_named() {
         .ends_with(2)
         .says("set VISUAL or EDITOR to your editor");
 }
+
+#[test]
+fn an_editor_that_fails_adds_nothing_and_keeps_the_text() {
+    for script in ["echo '# Do it' > \"$2\"; exit 3", "kill -9 $$"] {
+        let world = with_editor(script);
+        let ran = world.call(&["ticket", "new"]).ends_with(1);
+        let (failed, kept) = ("the editor", "your text is saved in");
+        assert!(
+            ran.err.contains(failed) && ran.err.contains(kept),
+            "{}",
+            ran.err
+        );
+        let all = world.json(&["ticket", "list"]);
+        assert_eq!(all["tickets"], serde_json::json!([]), "{script}");
+    }
+}

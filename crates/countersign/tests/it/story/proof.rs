@@ -118,6 +118,55 @@ fn a_setup_that_hangs_is_ended_and_nobody_is_paid() {
 }
 
 #[test]
+fn a_setup_that_needs_the_network_when_it_is_off_says_which_key_opens_it() {
+    let setup = "[setup]\nrun = \"getent hosts x.example || { echo 'Could not resolve host: x.example'; exit 6; }\"\ncaches = [\"vendor\"]\n\n[policy.network]\ncheck = \"off\"\n";
+    let world = checked_by("true", setup);
+    refuses(&world)
+        .says("no agent was started: setup")
+        .says("[policy.network] check is \"off\"");
+}
+
+#[test]
+fn a_second_base_shares_the_cached_files_that_did_not_change() {
+    use std::os::unix::fs::MetadataExt;
+    let setup = "[setup]\nrun = \"test -e vendor/big || { mkdir -p vendor; head -c 3000000 /dev/urandom > vendor/big; }; cat README.md > vendor/small\"\ncaches = [\"vendor\"]\n";
+    let world = checked_by("test -e vendor/big", setup);
+    world.write(".gitignore", "vendor/\n");
+    world.commit("Ignore");
+    greet(&world, &crew::smooth()).ends_with(0);
+    world.write("README.md", "another base\n");
+    world.commit("Move");
+    let agent = world.crew(&crew::smooth());
+    let ticket = world.put("again.md", crate::support::TICKET.replace("greet", "again"));
+    let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+    world.call(&words);
+    let mut files = Vec::new();
+    let mut dirs = vec![world.data.join("layers")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else if entry.file_name() == "big" || entry.file_name() == "small" {
+                let meta = entry.metadata().unwrap();
+                files.push((entry.file_name().into_string().unwrap(), meta.ino()));
+            }
+        }
+    }
+    files.sort();
+    let of = |name: &str| files.iter().filter(|(file, _)| file == name).count();
+    assert!(of("big") >= 2 && of("big") == of("small"), "{files:?}");
+    let distinct = |name: &str| {
+        let inodes = files.iter().filter(|(file, _)| file == name);
+        inodes
+            .map(|(_, inode)| inode)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
+    };
+    assert_eq!(distinct("big"), 1, "{files:?}");
+    assert!(distinct("small") > 1, "{files:?}");
+}
+
+#[test]
 fn a_setup_that_fills_the_disk_is_ended_and_nobody_is_paid() {
     let setup = "[setup]\nrun = \"mkdir vendor; while :; do head -c 1000000 /dev/zero >> vendor/x; done\"\ntimeout_secs = 60\ncaches = [\"vendor\"]\n";
     let settings = SETTINGS.replace(
