@@ -6,6 +6,8 @@
 //! comes from its token.
 
 pub mod bridge;
+#[cfg(feature = "conformance")]
+pub(crate) mod conformance;
 mod prompts;
 mod reporting;
 mod resources;
@@ -42,6 +44,9 @@ pub struct McpServer {
     stdio_identity: Option<Identity>,
     presence: Arc<AgentPresence>,
 }
+
+/// Prompts for review loops by messages name their tools `apmas_send_message` and `apmas_complete`.
+const MESSAGE_LOOP_PREFIX: &str = "apmas_";
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
 get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says (get_diff shows the change), and \
@@ -215,10 +220,13 @@ impl ServerHandler for McpServer {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let identity = self.identify(&context)?;
+        if let Some(name) = request.name.strip_prefix(MESSAGE_LOOP_PREFIX) {
+            request.name = name.to_owned().into();
+        }
         // An unknown tool is an error of the protocol; a forbidden one is an answer that the agent
         // can act on.
         let Some(tool) = self.router.get(&request.name) else {
