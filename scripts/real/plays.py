@@ -312,18 +312,24 @@ def verifying(project, ids, results):
 # --- the plays of agents that come to the server by themselves --------------------------------------
 
 ARRIVAL = re.compile(r"Rehearsal over MCP: role=(\w+) language=(\w+) tree=(\S+)")
+CLONE_URL = re.compile(r'"clone_url\\?":\s*\\?"([^"\\]+)')
+CLONE_CREDENTIAL = re.compile(r'"clone_credential\\?":\s*\\?"([^"\\]+)')
 
 
 def arriving(project, role, tree, results):
-    """One turn of a builder or a reviewer: ask for work, do it as it is, report."""
+    """One turn of a builder or a reviewer: ask for work, get the code as the assignment says, do it, report."""
     steps = [Call("get_my_assignment", {})]
     given = results[0] if results else ""
     if not re.search(r'"kind\\?":', given):
         return steps
-    steps.append(Call("accept_assignment", {}))
+    url, credential = CLONE_URL.search(given), CLONE_CREDENTIAL.search(given)
+    if not url or not credential:
+        return steps
+    header = quoted(f"http.extraHeader=Authorization: Bearer {credential[1]}")
+    steps += [Call("accept_assignment", {}), Shell(f"git clone -q -c {header} {quoted(url[1])} {tree}")]
     if role == "builder":
         steps += work_of(project, tree, "review_attempt\":2" in given.replace(" ", "").replace("\\", ""))
-        return [*steps, Call("submit_for_review", {"summary": "The mean."})]
+        return [*steps, Shell(f"git -C {tree} push -q"), Call("submit_for_review", {"summary": "The mean."})]
     steps.append(Shell(f"git -C {tree} show HEAD:{project.place}"))
     fixed = any(first_line(project.mended) in result for result in results[1:])
     if re.search(r'"kind\\?":\s*\\?"verify', given):

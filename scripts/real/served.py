@@ -1,4 +1,5 @@
-"""Real CLIs that come to the server by themselves: over MCP, each with its own token."""
+"""Real CLIs that come to the server by themselves: over MCP (HTTP, and stdio with `countersign mcp`), each with its own
+token, in a clone of its own, without access to the server's repository and data."""
 import json
 import os
 import subprocess
@@ -6,6 +7,7 @@ import sys
 import tempfile
 import shutil
 import time
+from dataclasses import dataclass
 
 import clis
 import namespace
@@ -16,22 +18,40 @@ from scene import Scene
 TURNS_MAX = 8
 
 
-def claude(url, token, prompt, folder):
+# The agent has a directory of its own: the server's repository and data are covered for it and all that it starts.
+COVERED = 'for place in "$1" "$2"; do mount -t tmpfs none "$place" || exit 1; done; shift 2; exec "$@"'
+
+
+def claude(server, token, prompt, folder):
     config = os.path.join(folder, "mcp.json")
-    server = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    if server.binary:
+        entry = {"type": "stdio", "command": server.binary, "args": ["mcp"],
+                 "env": {"COUNTERSIGN_SERVER": server.url, "COUNTERSIGN_TOKEN": token}}
+    else:
+        entry = {"type": "http", "url": f"{server.url}/mcp", "headers": {"Authorization": f"Bearer {token}"}}
     with open(config, "w", encoding="utf-8") as out:
-        json.dump({"mcpServers": {"countersign": server}}, out)
+        json.dump({"mcpServers": {"countersign": entry}}, out)
     words = ["claude", "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits",
              "--allowedTools", "mcp__countersign__*", "Bash", "--strict-mcp-config", "--mcp-config", config, "--setting-sources", ""]
     return words, {"ENABLE_TOOL_SEARCH": "false", "IS_SANDBOX": "1"}, prompt
 
 
-def codex(url, token, prompt, folder):
-    server = (f'{{url = {json.dumps(url)}, bearer_token_env_var = "COUNTERSIGN_TOKEN", '
-              'default_tools_approval_mode = "approve", required = true}')
+def codex(server, token, prompt, folder):
+    if server.binary:
+        entry = (f'command = {json.dumps(server.binary)}, args = ["mcp"], '
+                 f'env = {{COUNTERSIGN_SERVER = {json.dumps(server.url)}, COUNTERSIGN_TOKEN = {json.dumps(token)}}}')
+    else:
+        entry = f'url = {json.dumps(server.url + "/mcp")}, bearer_token_env_var = "COUNTERSIGN_TOKEN"'
+    entry = f'{{{entry}, default_tools_approval_mode = "approve", required = true}}'
     words = ["codex", "exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "-m", clis.MODEL,
-             "-c", f"mcp_servers.countersign={server}", *clis.CLIS["codex"].settings(folder_url(folder)).args, "-"]
+             "-c", f"mcp_servers.countersign={entry}", *clis.CLIS["codex"].settings(folder_url(folder)).args, "-"]
     return words, {"COUNTERSIGN_TOKEN": token}, prompt
+
+
+@dataclass
+class Server:
+    url: str
+    binary: str | None  # the countersign that the agent starts to speak over standard input and output
 
 
 def folder_url(folder):
@@ -52,11 +72,12 @@ def main(words, binary=None):
         sys.exit(f"real-agents: only {', '.join(WAYS)} are sent to the server, where they are installed")
     fine = True
     for name in names:
-        fine &= tell(os.path.abspath(binary), clis.CLIS[name])
+        for way in ("http", "stdio"):
+            fine &= tell(os.path.abspath(binary), clis.CLIS[name], way)
     return 0 if fine else 1
 
 
-def tell(binary, cli):
+def tell(binary, cli, way):
     work = tempfile.mkdtemp(prefix="served-", dir=clis.folder())
     scene = Scene(os.path.join(work, cli.name), cli, cli, plays.PYTHON)
     began = time.monotonic()
@@ -64,31 +85,31 @@ def tell(binary, cli):
         with scene.model() as url:
             scene.build(url)
             scene.write(scene.root, {"model.url": url})
-            turns, stage = story(binary, scene, cli, url)
+            turns, stage = story(binary, scene, cli, url, way)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{cli.name} {cli.version}: {turns}; the ticket is {stage}, {time.monotonic() - began:.0f} s")
+    print(f"{cli.name} {cli.version}, {way}: {turns}; the ticket is {stage}, {time.monotonic() - began:.0f} s")
     return stage == "done"
 
 
-def story(binary, scene, cli, url):
+def story(binary, scene, cli, url, way):
     env = scene.environment(url)
-    tree = os.path.join(scene.root, "tree")
+    elsewhere = os.path.join(scene.root, "elsewhere")
+    os.mkdir(elsewhere)
     ask = lambda *words: json.loads(subprocess.run([binary, *words, "--json"], env=env, cwd=scene.repository, text=True,
                                                    capture_output=True, check=True).stdout)
     with scene.serve(binary, env) as place:
         ask("ticket", "add", os.path.join(scene.root, "ticket.md"))
         tokens = {role: ask("token", "create", "--agent", f"{cli.name}-{role}", "--role", role)["secret"]
                   for role in ("builder", "reviewer")}
-        scene.git("worktree", "add", "--quiet", "-b", "countersign/T-1", tree, "main")
         done = []
-        for _ in range(TURNS_MAX):
+        for number in range(TURNS_MAX):
             stage = settled(ask)
             if stage not in ("queued", "building", "rework", "reviewing"):
                 break
             role = "reviewer" if stage == "reviewing" else "builder"
             done.append(role)
-            turn(scene, cli, role, (f"{place}/mcp", tokens[role]), tree, env)
+            turn(scene, cli, role, (Server(place, binary if way == "stdio" else None), tokens[role]), (elsewhere, f"clone-{number}"), env)
         return ", ".join(done), settled(ask)
 
 
@@ -102,11 +123,15 @@ def settled(ask):
     return stage
 
 
-def turn(scene, cli, role, where, tree, env):
+def turn(scene, cli, role, where, place, env):
     """One start of the CLI, with a prompt that says no more than who it is."""
+    elsewhere, clone = place
     prompt = (f"You are a {role}. Ask the countersign server for your assignment and do it.\n"
-              f"Rehearsal over MCP: role={role} language={scene.project.language} tree={tree}\n")
+              f"Rehearsal over MCP: role={role} language={scene.project.language} tree={elsewhere}/{clone}\n")
     words, more, said = WAYS[cli.name](*where, prompt, scene.root)
-    ended = subprocess.run(words, env={**env, **more}, cwd=tree, input=said, text=True, capture_output=True, timeout=120)
+    user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
+    covered = ["unshare", *user, "--mount", "--", "sh", "-c", COVERED, "sh", scene.repository, scene.data]
+    env = {name: value for name, value in {**env, **more}.items() if name != "COUNTERSIGN_DATA_DIR"}
+    ended = subprocess.run([*covered, *words], env=env, cwd=elsewhere, input=said, text=True, capture_output=True, timeout=120)
     if ended.returncode:
         print(f"{cli.name} as {role}: exit {ended.returncode}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}", file=sys.stderr)

@@ -6,6 +6,8 @@
 //! comes from its token.
 
 pub mod bridge;
+#[cfg(feature = "conformance")]
+pub(crate) mod conformance;
 mod forge_tools;
 mod prompts;
 mod reporting;
@@ -47,6 +49,9 @@ pub struct McpServer {
     /// Kinds of forges that tools can reach.
     forges: ConfiguredTools,
 }
+
+/// Prompts for review loops by messages name their tools `apmas_send_message` and `apmas_complete`.
+const MESSAGE_LOOP_PREFIX: &str = "apmas_";
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
 get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says (get_diff shows the change), and \
@@ -225,10 +230,13 @@ impl ServerHandler for McpServer {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let identity = self.identify(&context)?;
+        if let Some(name) = request.name.strip_prefix(MESSAGE_LOOP_PREFIX) {
+            request.name = name.to_owned().into();
+        }
         // An unknown tool is an error of the protocol; a forbidden one is an answer that the agent
         // can act on.
         let Some(tool) = self.router.get(&request.name) else {

@@ -37,6 +37,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -363,8 +364,13 @@ fn router(state: ServerState) -> Router {
 
 /// Builds the MCP service. It is stateless, so any server answers any call and clients do not
 /// notice a restart. Host and origin are already checked by the middleware around it.
-fn mcp(state: &ServerState) -> StreamableHttpService<McpServer, NeverSessionManager> {
+fn mcp(
+    state: &ServerState,
+) -> StreamableHttpService<impl ServerHandler + Clone, NeverSessionManager> {
     let server = McpServer::new(state.app.clone(), None);
+    // A build for the conformance suite has its fixtures as well.
+    #[cfg(feature = "conformance")]
+    let server = crate::mcp::conformance::ConformanceServer(server);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

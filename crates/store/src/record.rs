@@ -144,6 +144,7 @@ impl Default for Page {
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Paged<T> {
     pub items: Vec<T>,
     /// The `after` of the next page; `None` on the last page.

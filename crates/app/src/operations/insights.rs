@@ -1,13 +1,14 @@
 //! Insights and costs over all tickets.
 
-use flow::Ticket;
 use flow::insight::{
     Costs, DayFigures, FindingOutcomes, Insights, collect_insights, figures_by_day,
     outcomes_by_severity,
 };
+use flow::{Ticket, Time, Usage};
 use store::{Page, TicketQuery};
 
 use super::App;
+use super::questions::work::DayCost;
 use crate::failure::Failure;
 
 /// Maximum number of tickets that are read, newest first.
@@ -15,6 +16,7 @@ const TICKETS_MAX: usize = 10_000;
 const PAGE: u32 = 500;
 /// Maximum number of tickets for a quick summary.
 const GLANCE_MAX: usize = 200;
+const DAY_MS: i64 = 86_400_000;
 
 pub async fn load_insights(app: &App) -> Result<Insights, Failure> {
     let query = TicketQuery::default();
@@ -59,6 +61,29 @@ pub async fn costs(app: &App, repository: Option<String>) -> Result<Costs, Failu
     let (tickets, is_all) = load_newest(app, &query, TICKETS_MAX).await?;
     let mut costs = Costs::from_tickets(&tickets);
     costs.newest_only = (!is_all).then_some(TICKETS_MAX as u64);
+    Ok(costs)
+}
+
+/// Sums the usage of each day up to today, oldest first.
+pub async fn daily_costs(app: &App, days: u32) -> Result<Vec<DayCost>, Failure> {
+    let today = (app.coordinator.clock)().start_of_day();
+    let (mut costs, mut since) = (Vec::new(), Usage::default());
+    for ago in 0..days {
+        let day = Time(today.0 - i64::from(ago) * DAY_MS);
+        let all = app.coordinator.store.spent_since(day).await?;
+        costs.push(DayCost {
+            day: day.to_iso().chars().take("2026-02-03".len()).collect(),
+            // The sum since this day has the later days in it.
+            spent: Usage {
+                usd_micros: all.usd_micros.saturating_sub(since.usd_micros),
+                tokens: all.tokens.saturating_sub(since.tokens),
+                wall_ms: all.wall_ms.saturating_sub(since.wall_ms),
+                ..Usage::default()
+            },
+        });
+        since = all;
+    }
+    costs.reverse();
     Ok(costs)
 }
 

@@ -402,8 +402,15 @@ async fn collect_verdict(
         )
         .hint("give your verdict once more with submit_review_result"));
     }
-    let texts = statements.iter().map(|statement| statement.text.as_str());
-    let texts: Vec<&str> = texts.chain([summary]).collect();
+    let mut texts = Vec::new();
+    let said = statements.iter().map(|statement| statement.text.as_str());
+    for text in said.chain([summary]) {
+        // An agent that takes its turn again says the same again. It must be the same verdict, or
+        // it would never count as the confirmation of one that was sent back.
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
     Ok(VerdictInput {
         approved: Some(
             statements

@@ -63,6 +63,7 @@ pub fn path_fields(path: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// A list without pages.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Items")]
 pub struct Items<T> {
     pub items: Vec<T>,
 }

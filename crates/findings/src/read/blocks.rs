@@ -200,7 +200,9 @@ fn item(line: &str) -> Option<(Marker, &str)> {
         (Marker::Bullet, rest)
     } else {
         let digits = line.chars().take_while(char::is_ascii_digit).count();
-        if !(1..=3).contains(&digits) {
+        // A list may be long: with a lower limit, what follows its last item would be read as a part
+        // of that item, without its severity.
+        if !(1..=5).contains(&digits) {
             return None;
         }
         let rest = line[digits..].strip_prefix(['.', ')'])?;

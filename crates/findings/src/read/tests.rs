@@ -30,6 +30,27 @@ fn a_fenced_list_of_findings_is_read() {
     assert_eq!(finding.category, Some(crate::Category::Correctness));
 }
 
+/// An item beyond the thousandth is one of its own, with its own severity.
+#[test]
+fn a_numbered_list_may_be_long() {
+    let text: String = (1..=2_100)
+        .map(|number| {
+            let severity = if number == 2_100 { "critical" } else { "minor" };
+            let name: String = number
+                .to_string()
+                .bytes()
+                .map(|digit| char::from(digit - b'0' + b'a'))
+                .collect();
+            format!("{number}. {severity} greet.sh:{number}: The {name} is wrong.\n")
+        })
+        .collect();
+    let review = read(&text);
+    assert_eq!(review.findings.len(), 2_100);
+    let last = review.findings.last().unwrap();
+    assert_eq!(last.rating.severity, Severity::Critical);
+    assert_eq!(last.line, Some(2_100));
+}
+
 #[test]
 fn a_review_report_is_read_with_its_scores_and_blocking_issues() {
     let review = read(
@@ -55,7 +76,7 @@ fn a_review_report_is_read_with_its_scores_and_blocking_issues() {
 }
 
 #[test]
-fn a_message_of_the_third_seed_is_read() {
+fn a_message_of_a_reviewer_is_read() {
     let review = read(
         r#"{"to": "developer", "type": "changes_requested", "content": "Fix the lock order."}"#,
     );

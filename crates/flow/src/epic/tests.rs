@@ -85,7 +85,7 @@ fn an_epic_stands_as_its_tickets_do() {
 }
 
 #[test]
-fn a_rehearsal_names_every_agent_in_the_fourth_seeds_words() {
+fn a_rehearsal_names_every_agent_in_the_words_of_the_loop_with_documents() {
     let id = TicketId::new("1.2").unwrap();
     assert_eq!(
         dry_run_plan(&id, 2, &["reviewer".to_owned()]),

@@ -29,6 +29,7 @@ pub fn document() -> Value {
         .collect();
     let event = generator.subschema_for::<StoredEvent>().to_value();
     let mut schemas = generator.take_definitions(true);
+    name_inner_objects(&mut schemas);
     schemas.insert("Problem".to_owned(), problem());
     let mut paths: Map<String, Value> = Map::new();
     for (route, answer) in routes().iter().zip(answers) {
@@ -39,7 +40,7 @@ pub fn document() -> Value {
         }
     }
     paths.extend(other_paths(event));
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Countersign",
@@ -52,7 +53,83 @@ pub fn document() -> Value {
             "schemas": schemas,
         },
         "security": [{"token": []}],
-    })
+    });
+    simplify_schemas(&mut document);
+    document
+}
+
+/// Writes schemas in the form that generators of clients understand: any value is `{}` and not
+/// `true`, and one of several words is one `enum` and not a choice of constants.
+fn simplify_schemas(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(items) = fields.get_mut("items") {
+                spell_out(items);
+            }
+            if let Some(words) = words_of(fields) {
+                fields.shift_remove("oneOf");
+                fields.insert("type".to_owned(), "string".into());
+                fields.insert("enum".to_owned(), words);
+            }
+            let properties = fields.get_mut("properties").and_then(Value::as_object_mut);
+            for property in properties.into_iter().flat_map(Map::values_mut) {
+                spell_out(property);
+            }
+            fields.values_mut().for_each(simplify_schemas);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify_schemas),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Gives the objects inside a choice of objects names of their own. Generators of clients lose such
+/// objects without a name.
+fn name_inner_objects(schemas: &mut Map<String, Value>) {
+    let mut named = Vec::new();
+    for (name, schema) in schemas.iter_mut() {
+        let choices = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            let fields = choice.get_mut("properties").and_then(Value::as_object_mut);
+            for (field, inner) in fields.into_iter().flatten() {
+                if inner["type"] != "object" || inner.get("properties").is_none() {
+                    continue;
+                }
+                let mut letters = field.chars();
+                let first = letters.next().map(|first| first.to_ascii_uppercase());
+                let inner_name: String = name
+                    .chars()
+                    .chain(first)
+                    .chain(letters)
+                    .filter(|c| *c != '_')
+                    .collect();
+                let reference = json!({"$ref": format!("#/components/schemas/{inner_name}")});
+                named.push((inner_name, std::mem::replace(inner, reference)));
+            }
+        }
+    }
+    schemas.extend(named);
+}
+
+/// Returns the words of a schema that is a choice of constant strings.
+fn words_of(schema: &Map<String, Value>) -> Option<Value> {
+    let choices = schema.get("oneOf")?.as_array()?;
+    let mut words = Vec::new();
+    for choice in choices {
+        match (choice.get("const"), choice.get("enum")) {
+            (Some(word @ Value::String(_)), None) => words.push(word.clone()),
+            (None, Some(Value::Array(several))) if several.iter().all(Value::is_string) => {
+                words.extend(several.iter().cloned());
+            }
+            _ => return None,
+        }
+    }
+    Some(words.into())
+}
+
+fn spell_out(schema: &mut Value) {
+    if *schema == true {
+        *schema = json!({});
+    }
 }
 
 /// Describes the routes that are not in the table, because they answer with text or a stream.
@@ -62,7 +139,7 @@ fn other_paths(event: Value) -> Map<String, Value> {
     let position = json!({"type": "string"});
     let stream = json!({
         "description": "Events as server-sent events. The data of each is one JSON object.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": event}},
+        "content": {"text/event-stream": event_stream(&event)},
     });
     let paths = json!({
         "/api/v1/events": {"get": {
@@ -109,6 +186,21 @@ fn other_paths(event: Value) -> Map<String, Value> {
         }
         _ => Map::new(),
     }
+}
+
+/// Describes a stream of events by the schema of their data. Version 3.2 of the specification has
+/// `itemSchema` for it; readers of 3.1 that do not know it see a text.
+fn event_stream(data: &Value) -> Value {
+    let data =
+        json!({"type": "string", "contentMediaType": "application/json", "contentSchema": data});
+    let text = json!({"type": "string"});
+    json!({
+        "schema": {"type": "string"},
+        "itemSchema": {
+            "type": "object",
+            "properties": {"event": text, "id": text, "retry": {"type": "integer"}, "data": data},
+        },
+    })
 }
 
 /// Describes the routes that answer with the bytes of a file.
@@ -161,7 +253,7 @@ fn file_paths() -> Vec<(String, Value)> {
         "responses": {
             "200": {
                 "description": "Output and the end of the run as server-sent events. The data of each is one JSON object.",
-                "content": {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": output}},
+                "content": {"text/event-stream": event_stream(&output)},
             },
             "204": {"description": "the run has ended and you have all of it"},
             "400": bad("malformed request"), "401": bad("no valid token"),

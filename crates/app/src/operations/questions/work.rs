@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flow::Stage;
 use flow::insight::{Costs, Insights};
+use flow::{Stage, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{Cursor, Job, Paged, Pause};
@@ -24,6 +24,9 @@ const LINES_MAX: u32 = 10_000;
 const LINES_DEFAULT: u32 = 500;
 /// Proxies between client and server cut longer waits.
 const WAIT_SECS_MAX: u64 = 50;
+const COST_DAYS_DEFAULT: u32 = 30;
+/// Maximum number of days in one answer: each is a sum over the log.
+const COST_DAYS_MAX: u32 = 90;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -98,6 +101,45 @@ impl Question for ShowCosts {
 
     async fn answer(self, app: &App) -> Result<Costs, Failure> {
         insights::costs(app, self.repository).await
+    }
+}
+
+/// Shows the cost of each day, in UTC. Tickets and tasks count, as for the day's limit.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShowDailyCosts {
+    /// Number of days up to today.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+}
+
+/// Cost of one day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DayCost {
+    /// `2026-02-03`, in UTC.
+    pub day: String,
+    pub spent: Usage,
+}
+
+#[async_trait]
+impl Question for ShowDailyCosts {
+    type Answer = Items<DayCost>;
+    const METHOD: Method = Method::Get;
+    const PATH: &'static str = "/api/v1/costs/days";
+
+    async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        if let Some(only) = &app.call.only_ticket {
+            // The events of other tickets are in these sums.
+            let why = format!("this token is only for ticket {only}");
+            return Err(Failure::usage(why).hint(format!("GET /api/v1/tickets/{only}")));
+        }
+        let days = self.days.unwrap_or(COST_DAYS_DEFAULT);
+        if !(1..=COST_DAYS_MAX).contains(&days) {
+            let why = format!("days is {days}: use 1 to {COST_DAYS_MAX}");
+            return Err(Failure::usage(why));
+        }
+        let items = insights::daily_costs(app, days).await?;
+        Ok(Items { items })
     }
 }
 

@@ -56,7 +56,7 @@ impl Dir {
     }
 }
 
-/// 001's own example, with a field that nobody knows.
+/// The pull queue's own example, with a field that nobody knows.
 fn task(id: &str) -> Value {
     json!({
         "id": id, "type": "review", "status": "pending", "priority": 50,

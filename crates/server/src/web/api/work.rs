@@ -8,8 +8,8 @@ use super::{ApiCall, ApiResponse, Route, RouteAccess};
 use crate::web::problem::Problem;
 use app::operations::questions::Method;
 use app::operations::questions::work::{
-    AcceptEpic, CancelTask, ListEpics, ListJobs, ReadLog, ShowCosts, ShowEpic, ShowInsights,
-    ShowStatus,
+    AcceptEpic, CancelTask, ListEpics, ListJobs, ReadLog, ShowCosts, ShowDailyCosts, ShowEpic,
+    ShowInsights, ShowStatus,
 };
 use app::operations::tasks;
 
@@ -43,6 +43,11 @@ pub const ROUTES: &[Route] = &[
         .query(REPOSITORY),
     Route::for_question::<ShowCosts>(RouteAccess::People, "Shows the cost of all tickets.")
         .query(REPOSITORY),
+    Route::for_question::<ShowDailyCosts>(
+        RouteAccess::People,
+        "Shows the cost of each day (UTC), of tickets and tasks, up to today.",
+    )
+    .query(&[("days", "number of days, up to 90; default: 30")]),
     Route::for_question::<ListJobs>(RouteAccess::People, "Lists jobs, newest first.").query(JOBS),
     Route::for_question::<ReadLog>(RouteAccess::People, "Reads the log, in sentences.").query(LOG),
     Route::for_question::<ListEpics>(RouteAccess::People, "Lists epics."),

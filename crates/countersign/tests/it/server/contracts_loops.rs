@@ -1,0 +1,284 @@
+//! Loops of other systems from end to end, in their own words: messages under their own tool names,
+//! a pull queue of task files beside a ticket, an epic with its state file, findings documents.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Clone, assignment};
+use crate::support::server::Server;
+use crate::support::{SETTINGS, TICKET, World, until};
+
+const WRONG: &str = "echo \"Hello, $1\"\n";
+const RIGHT: &str = "[ -n \"$1\" ] || exit 1\necho \"Hello, $1\"\n";
+
+/// Developer and reviewer know two tools, under the names that their prompts have for them.
+#[test]
+fn a_loop_by_messages_runs_under_its_own_tool_names() {
+    let world = World::with_settings(&format!("preset = \"four-rounds\"\n{SETTINGS}"));
+    let server = Server::start(&world);
+    let developer = server.token("developer", "builder", &[]);
+    let reviewer = server.token("reviewer", "reviewer", &[]);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let develops = |text: &str| {
+        let given = assignment(&server, &developer, "build");
+        work.commit("greet.sh", text);
+        let done = server.tool(&developer, "apmas_complete", &json!({"summary": "Done"}));
+        done.unwrap();
+        given
+    };
+    let reviews = |kind: &str, content: &str| {
+        assignment(&server, &reviewer, "review");
+        let message = json!({"to": "developer", "type": kind, "content": content});
+        let sent = server.tool(&reviewer, "apmas_send_message", &message);
+        sent.unwrap();
+        server.tool(&reviewer, "apmas_complete", &json!({"summary": ""}))
+    };
+    develops(WRONG);
+    reviews(
+        "changes_requested",
+        "- **critical** `greet.sh:1`: An empty name is greeted. Suggested fix: refuse it.\n",
+    )
+    .unwrap();
+    let again = develops(RIGHT);
+    let feedback = again["review_feedback"].as_str().unwrap();
+    assert!(feedback.contains("An empty name is greeted"), "{feedback}");
+    // Notes beside an approval are asked about once. A reviewer that knows nothing of that takes its
+    // turn again, and the same words again are its confirmation.
+    let notes = "Reviewed greet.sh: names are checked, the output is as asked for.";
+    let why = reviews("approved", notes).unwrap_err();
+    assert!(
+        why.contains("once more counts as your confirmation"),
+        "{why}"
+    );
+    reviews("approved", notes).unwrap();
+    until("it has landed", || server.stage("greet") == "done");
+    // Other names of another system are no tools.
+    let strange = server.tool(&reviewer, "apmas_shell", &json!({}));
+    assert!(strange.unwrap_err().contains("there is no tool"));
+    world.must_be_sound();
+}
+
+/// A file in the reviewer's queue, its task taken, the fix task as the verdict, and the change on the
+/// base branch.
+#[test]
+fn a_pull_queue_reviews_a_change_until_it_lands() {
+    let world = World::new();
+    let spool = world.root().join(".agent-communication");
+    let server = Server::start_with(&world, &["--spool", spool.to_str().unwrap()]);
+    let engineer = server.token("engineer", "builder", &[]);
+    let qa = server.token("qa", "reviewer", &[]);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    let builds = |text: &str| {
+        let given = assignment(&server, &engineer, "build");
+        work.commit("greet.sh", text);
+        let branch = json!({"assignment_id": given["id"], "branch_name": given["branch_name"]});
+        let put = server.tool(&engineer, "submit_for_review", &branch);
+        put.unwrap();
+    };
+    builds(WRONG);
+    assignment(&server, &qa, "review");
+    let fix = json!({
+        "agent_id": "engineer", "task_type": "fix",
+        "title": "Address code review feedback for PROJ-123",
+        "description": "Fix issues identified in review:\n\n## Review Findings\n\n\
+            1. [ ] **CRITICAL** (correctness): greet.sh:1\n    \
+            Issue: An empty name is greeted\n    Fix: Refuse it\n",
+        "context": {"jira_key": "PROJ-123", "pr_number": 456, "github_repo": "owner/repo"},
+        "depends_on": [],
+    });
+    server.tool(&qa, "queue_task_for_agent", &fix).unwrap();
+    assert_eq!(server.stage("greet"), "rework");
+    builds(RIGHT);
+    let review = assignment(&server, &qa, "review");
+    let yes = json!({"assignment_id": review["id"], "approved": true, "feedback": "LGTM"});
+    let judged = server.tool(&qa, "submit_review_result", &yes);
+    assert_eq!(judged.unwrap()["status"], "approved");
+    until("it has landed", || server.stage("greet") == "done");
+
+    // The example of the queue's own page, dropped by hand.
+    let dropped = json!({
+        "id": "test-review-task", "type": "review", "status": "pending", "priority": 50,
+        "created_by": "manual-test", "assigned_to": "qa",
+        "created_at": "2026-02-03T10:00:00.000Z", "title": "Test Review",
+        "description": "Test task for verification", "depends_on": [], "blocks": [],
+        "context": {"jira_key": "TEST-123", "github_repo": "owner/repo", "pr_number": 999},
+        "retry_count": 0,
+    });
+    fs::write(spool.join("queues/qa/test-task.json"), dropped.to_string()).unwrap();
+    let mut task = Value::Null;
+    until("qa has the task", || {
+        let wait = json!({"timeout_secs": 2});
+        task = server.tool(&qa, "wait_for_work", &wait).unwrap()["task"].take();
+        !task.is_null()
+    });
+    until("it is locked", || {
+        spool.join("locks/test-review-task.lock").exists()
+    });
+    let done = server.tool(&qa, "complete", &json!({"summary": "No issues"}));
+    done.unwrap();
+    until("it is archived and unlocked", || {
+        spool.join("completed/qa/test-task.json").exists()
+            && !spool.join("locks/test-review-task.lock").exists()
+    });
+    world.must_be_sound();
+}
+
+/// An epic's state file comes in, one of its tickets fails a review with scores and passes the next,
+/// and the state that goes out has the whole history.
+#[test]
+fn an_epic_state_comes_in_is_worked_on_and_goes_out() {
+    let world = World::with_settings(&format!("preset = \"fail-after-three\"\n{SETTINGS}"));
+    let server = Server::start(&world);
+    let state = json!({"epic_id": "auth", "tickets": {"auth-base": {"title": "Base",
+        "status": "pending", "dependencies": [], "revision_count": 0, "review_history": []}}});
+    let file = world.put("epic-state.json", state.to_string());
+    let token = format!("COUNTERSIGN_TOKEN={}", server.token);
+    let words = ["--server", &server.url, "import", &file];
+    world.call_behind(&["env", &token], &words).ends_with(0);
+    let builder = server.token("builder", "builder", &[]);
+    let judge = server.token("code-review-agent", "reviewer", &[]);
+    let work = Clone::new(&world, "auth-base");
+    let score = |score: u8, weight: &str| json!({"score": score, "weight": weight});
+    for (revision, good) in [(0, false), (1, true)] {
+        let given = assignment(&server, &builder, "build");
+        work.commit("greet.sh", if good { RIGHT } else { WRONG });
+        let branch = json!({"assignment_id": given["id"], "branch_name": given["branch_name"]});
+        let put = server.tool(&builder, "submit_for_review", &branch);
+        put.unwrap();
+        assignment(&server, &judge, "review");
+        let context = server.tool(&judge, "get_review_context", &json!({}));
+        let context = context.unwrap();
+        for field in [
+            "ticket_id",
+            "ticket_path",
+            "epic_path",
+            "ticket_branch",
+            "base_commit",
+            "final_commit",
+            "files_modified",
+            "test_suite_status",
+            "acceptance_criteria",
+            "revision_count",
+            "previous_review_feedback",
+        ] {
+            assert!(context.get(field).is_some(), "{field}: {context}");
+        }
+        assert_eq!(context["revision_count"], revision);
+        assert_eq!(context["test_suite_status"], "passing");
+        let issue = json!({"dimension": "coordination_compliance",
+            "message": "greet takes no second argument", "required_action": "Refuse one"});
+        let low = if good { 90 } else { 60 };
+        let report = json!({
+            "ticket_id": "auth-base", "reviewed_at": "2026-01-02T03:04:05Z",
+            "reviewer": "code-review-agent", "status": if good { "pass" } else { "fail" },
+            "overall_score": if good { 93 } else { 70 }, "revision_count": revision,
+            "dimension_scores": {
+                "requirement_adherence": score(95, "critical"),
+                "coordination_compliance": score(if good { 100 } else { 80 }, "critical"),
+                "code_quality": score(80, "important"),
+                "pattern_consistency": score(85, "important"),
+                "test_quality": score(low, "important"),
+                "security_performance": score(90, "moderate"),
+            },
+            "findings": [], "blocking_issues": if good { json!([]) } else { json!([issue]) },
+            "revision_notes": if good { Value::Null } else { json!("Refuse a second argument") },
+            "approved": good,
+            "pass_criteria_met": {"all_critical_dimensions_pass": good,
+                "no_blocking_issues": good, "overall_score_above_threshold": good},
+        });
+        let judged = server.tool(&judge, "submit_review_result", &report);
+        let wanted = if good { "approved" } else { "rework" };
+        assert_eq!(judged.unwrap()["status"], wanted);
+    }
+    until("it has landed", || server.stage("auth-base") == "done");
+    let out = world.json(&["export", "--as", "epic-state", "--epic", "auth"]);
+    let ticket = out.to_string();
+    for part in [
+        "\"status\":\"completed\"",
+        "\"revision_count\":1",
+        "\"review_approved\":true",
+        "\"review_started_at\"",
+        "\"blocking_issues_count\":1",
+    ] {
+        assert!(ticket.contains(part), "{part}: {ticket}");
+    }
+}
+
+/// Reviewer and fixer are commands that write and read the documents of the loop. Round one finds a
+/// critical, an important and a minor issue. Round two is clean; only an answer that names the commit
+/// approves it, so the reviewer is asked for that form.
+#[test]
+fn a_loop_with_findings_documents_runs_until_it_is_clean() {
+    let world = World::new();
+    let document = "# Story 1.2 Code Review Findings - Round 1\n\n\
+        **Reviewer:** Agent (Fresh Context)\n**Date:** 2026-02-03 10:00\n\
+        **Branch:** story-1-2-greet\n\n## Critical Issues (Must Fix)\n\n\
+        1. **[Correctness]:** An empty name is greeted\n   - **File:** greet.sh:1\n   \
+        - **Problem:** The ticket asks for an error.\n   - **Impact:** Nobody is greeted.\n   \
+        - **Fix:** Refuse it.\n\n## Important Issues (Should Fix)\n\n\
+        2. **[Testing]:** No test for two names\n   - **File:** test.sh:1\n   \
+        - **Problem:** It is not tried.\n   - **Impact:** It may break.\n   - **Fix:** Add one.\n\n\
+        ## Minor Issues (Nice to Have)\n\n\
+        3. **[Naming]:** The script has no comment\n   - **File:** greet.sh:1\n   \
+        - **Problem:** One reads it twice.\n   - **Impact:** Time.\n   - **Fix:** Add one.\n\n\
+        ## Summary\n\n- **Total findings:** 3\n- **Critical:** 1\n- **Important:** 1\n\
+        - **Minor:** 1\n- **Recommendation:** Fix the must-fix findings\n";
+    let clean = "# Story 1.2 Code Review Findings - Round 2\n\n## Critical Issues (Must Fix)\n\n\
+        None.\n\n## Important Issues (Should Fix)\n\nNone.\n\n## Minor Issues (Nice to Have)\n\n\
+        None.\n\n## Summary\n\n- **Total findings:** 0\n- **Critical:** 0\n- **Important:** 0\n\
+        - **Minor:** 0\n- **Recommendation:** Approve\n";
+    let answer = "{\"verdict\": \"approve\", \"commit\": \"'\"$COUNTERSIGN_COMMIT\"'\", \
+        \"complete\": true, \"findings\": []}";
+    world.install(
+        "epic-reviewer",
+        &format!(
+            "#!/bin/sh\nexec > \"$COUNTERSIGN_RESULT_FILE\"\n\
+             if [ \"$COUNTERSIGN_QUESTION\" = form ]; then printf '%s' '{answer}'\n\
+             elif grep -q exit \"$COUNTERSIGN_CHANGE/greet.sh\"; then cat <<'END'\n{clean}END\n\
+             else cat <<'END'\n{document}END\nfi\n"
+        ),
+    );
+    world.install(
+        "epic-fixer",
+        &format!(
+            "#!/bin/sh\nif [ -e greet.sh ]; then\ncat > greet.sh <<'END'\n{RIGHT}END\n\
+             git add -A && git commit -q -m 'fix: address code review round 1 - refuse it'\n\
+             else\ncat > greet.sh <<'END'\n{WRONG}END\n\
+             git add -A && git commit -q -m 'feat: greet'\nfi\n"
+        ),
+    );
+    world.install(
+        "epic-verifier",
+        "#!/bin/sh\nprintf '%s' '{\"answers\": [\
+         {\"finding\": \"F1\", \"outcome\": \"fixed\", \"evidence\": \"greet.sh:1\"}, \
+         {\"finding\": \"F2\", \"outcome\": \"fixed\", \"evidence\": \"test.sh:1\"}, \
+         {\"finding\": \"F3\", \"outcome\": \"fixed\", \"evidence\": \"greet.sh:1\"}]}' \
+         > \"$COUNTERSIGN_RESULT_FILE\"\n",
+    );
+    let ticket = world.put("greet.md", TICKET);
+    let ran = world.call(&[
+        "run",
+        &ticket,
+        "--builder",
+        "command:epic-fixer",
+        "--reviewer",
+        "command:epic-reviewer",
+        "--verifier",
+        "command:epic-verifier",
+    ]);
+    ran.ends_with(0);
+    assert_eq!(world.stage("greet"), "done");
+    let shown = world.ticket("greet");
+    let ledger = shown["ledger"].as_array().unwrap();
+    let words: Vec<&str> = ledger
+        .iter()
+        .map(|entry| entry["finding"]["rating"]["severity"].as_str().unwrap())
+        .collect();
+    assert_eq!(words, ["critical", "high", "low"], "{ledger:?}");
+    let first = world.call(&["export", "greet", "--as", "findings", "--round", "1"]);
+    first.ends_with(0).says("## Critical Issues (Must Fix)");
+    world.must_be_sound();
+}
