@@ -116,7 +116,7 @@ impl StatusNames {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConnectionSection {
-    /// Its short name. It is part of the ids of tickets: issue 7 of the connection app is app-7.
+    /// A short name. Ids of tickets begin with it: issue 7 of the connection app is app-7.
     pub name: String,
     /// The kind of the forge or tracker.
     pub forge: Option<ConnectionKind>,
