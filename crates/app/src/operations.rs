@@ -23,6 +23,7 @@ pub mod export;
 pub mod findings;
 pub mod forecasts;
 pub mod forge_connection;
+pub mod forge_setup;
 pub mod git_access;
 pub mod history;
 pub mod hooks;
