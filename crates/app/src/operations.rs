@@ -29,6 +29,7 @@ pub mod forge_pacing;
 pub mod forge_poller;
 pub mod forge_tools;
 pub mod forge_work;
+pub mod forge_setup;
 pub mod git_access;
 pub mod history;
 pub mod hooks;
