@@ -7,7 +7,9 @@ use engine::git::Repository;
 use forge::{Forge, IssueFilter, Tracker};
 use tokio::sync::OnceCell;
 
-use super::forge_connection::{ConnectedForge, connect_forge_paced, forge_failure};
+use super::forge_connection::{
+    ConnectedForge, connect_forge_paced, connect_tracker_paced, forge_failure,
+};
 use super::forge_pacing::CallMeter;
 use super::{App, config, project};
 use crate::failure::Failure;
@@ -44,7 +46,8 @@ impl LinkedForge {
 
     /// Returns the client for pull requests; a tracker has none.
     pub fn forge(&self) -> Option<&dyn Forge> {
-        Some(&*self.connected.forge)
+        let forge = &*self.connected.forge;
+        forge.capabilities().has_changes.then_some(forge)
     }
 
     /// Returns the questions by which issues are found that may become tickets.
@@ -86,7 +89,11 @@ pub async fn connect_link(app: &App, link: &ForgeLink) -> Result<LinkedForge, Fa
     let opened = project::open_repository(&app.environment, &link.directory).await;
     let git = opened.map_err(explain)?;
     let meter = Arc::<CallMeter>::default();
-    let connected = connect_forge_paced(app, &git, &meter).await;
+    let connected = if link.is_tracker() {
+        connect_tracker_paced(app, &link.section.repository, &meter).await
+    } else {
+        connect_forge_paced(app, &git, &meter).await
+    };
     let connected = connected.map_err(explain)?;
     let located = &connected.repository.location;
     if !link.is_for(&located.repository) {
