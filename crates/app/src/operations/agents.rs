@@ -199,7 +199,8 @@ impl AgentFinder<'_> {
     /// Returns the variables of an agent. The token of the forge is never among them, even if its
     /// name is: agents do not act on a forge.
     fn agent_env<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<(OsString, OsString)> {
-        let secret = self.settings.forge.secret_variables();
+        let mut secret = self.settings.forge.secret_variables();
+        secret.extend(self.settings.tracker.secret_variables());
         inherited_variables(names.filter(|name| !secret.contains(name)))
     }
 

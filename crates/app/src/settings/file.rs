@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
+use super::tracker::TrackerSection;
 use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
 
@@ -55,6 +56,8 @@ struct ConfigFile {
     sandbox: SandboxSection,
     /// The server that has the pull requests; only in your own file, not in a project's.
     forge: ForgeSection,
+    /// The tracker that has the issues; only in your own file, not in a project's.
+    tracker: TrackerSection,
     /// The repositories and projects on forges that serve looks after; only in your own file.
     connection: Vec<ConnectionSection>,
     /// The commits that land a change.
@@ -269,6 +272,8 @@ pub struct ProjectSettings {
     pub sandbox: SandboxSection,
     /// Server of the pull requests. Only the user's own file may set it.
     pub forge: ForgeSection,
+    /// Tracker of the issues. Only the user's own file may set it.
+    pub tracker: TrackerSection,
     /// Repositories and projects that `serve` looks after. Only the user's own file may name them.
     pub connections: Vec<ConnectionSection>,
     pub landing: LandingConfig,
@@ -343,6 +348,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let mut problems = problems
         .chain(landing.problems())
         .chain(written.forge.problems())
+        .chain(written.tracker.problems())
         .chain(connection_problems(&written.connection))
         .chain(written.prices.problems());
     if let Some(problem) = problems.next() {
@@ -380,6 +386,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         spool: written.spool,
         sandbox: written.sandbox,
         forge: written.forge,
+        tracker: written.tracker,
         connections: written.connection,
         landing,
         prices: written.prices,
@@ -418,6 +425,7 @@ impl ProjectSettings {
         let sections = [
             ("[[notify]]", !self.notify.is_empty()),
             ("[forge]", self.forge != ForgeSection::default()),
+            ("[tracker]", self.tracker != TrackerSection::default()),
             ("[[connection]]", !self.connections.is_empty()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
             ("[spool]", self.spool != SpoolSection::default()),

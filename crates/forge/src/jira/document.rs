@@ -141,20 +141,36 @@ fn read(node: &Value, depth: usize, out: &mut String) {
             out.extend((0..level).map(|_| '#'));
             out.push(' ');
         }
-        "codeBlock" => out.push_str("```\n"),
+        "codeBlock" => {
+            let mut code = String::new();
+            for child in content {
+                read(child, depth + 1, &mut code);
+            }
+            let fence = fence_for(&code);
+            for part in [&fence, "\n", code.as_str(), "\n", &fence, "\n\n"] {
+                out.push_str(part);
+            }
+            return;
+        }
         _ => {}
     }
     for child in content {
         read(child, depth + 1, out);
     }
-    match kind {
-        "codeBlock" => out.push_str("\n```\n\n"),
-        "paragraph" | "heading" => {
-            // A paragraph in a list is one line of it.
-            out.push_str("\n\n");
-        }
-        _ => {}
+    if matches!(kind, "paragraph" | "heading") {
+        out.push_str("\n\n");
     }
+}
+
+/// Returns a fence that is longer than all in the code.
+fn fence_for(code: &str) -> String {
+    let mut longest = 0;
+    let mut run = 0;
+    for c in code.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    "`".repeat((longest + 1).max(3))
 }
 
 #[cfg(test)]
