@@ -27,6 +27,7 @@ pub mod forge_connection;
 pub mod forge_inbox;
 pub mod forge_pacing;
 pub mod forge_poller;
+pub mod forge_setup;
 pub mod forge_tools;
 pub mod forge_work;
 pub mod git_access;

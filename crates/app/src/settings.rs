@@ -8,6 +8,7 @@ pub mod detect;
 pub mod epic_file;
 pub mod file;
 pub mod forge;
+pub mod forge_token;
 pub mod import;
 pub mod layers;
 pub mod logging;
@@ -19,6 +20,7 @@ pub mod server;
 pub mod terminal;
 pub mod ticket_fields;
 pub mod ticket_file;
+pub mod tracker;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

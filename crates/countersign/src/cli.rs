@@ -15,6 +15,7 @@ mod escalation;
 mod examples;
 mod export;
 mod findings;
+mod forge;
 mod hidden_verbs;
 mod hook;
 mod import;
@@ -197,6 +198,9 @@ enum Verb {
     /// Create, list, rotate and revoke tokens for agents, people and programs.
     #[command(subcommand)]
     Token(token::Verb),
+    /// Connect to the forge that has the pull requests.
+    #[command(subcommand)]
+    Forge(forge::Verb),
     /// Check that this machine and project are ready, and say how to fix what is not.
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -542,6 +546,7 @@ async fn perform(mut verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         Verb::Worker(args) => Box::pin(worker::perform(args, context)).await,
         Verb::Mcp => Box::pin(serve::run_mcp_stdio(context)).await,
         Verb::Token(verb) => Box::pin(token::perform(verb, context)).await,
+        Verb::Forge(verb) => Box::pin(forge::perform(verb, context)).await,
         Verb::Doctor(args) => Box::pin(doctor::perform(args, context)).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Reference => Ok(ExitKind::Usage),
     }

@@ -49,6 +49,8 @@ pub struct Gitlab {
     rest: RestClient,
     /// `/projects/GROUP%2FNAME`
     root: String,
+    /// Address of the project's pages.
+    pages: String,
     login: OnceCell<String>,
 }
 
@@ -59,7 +61,10 @@ impl Gitlab {
             ("accept", "application/json".to_owned()),
             ("user-agent", "countersign".to_owned()),
         ];
+        let site = connection.api.strip_suffix("/api/v4");
+        let pages = format!("{}/{project}/-", site.unwrap_or(&connection.api));
         Ok(Self {
+            pages,
             rest: RestClient::new(connection, TokenHeader::Private, headers)?,
             root: format!("/projects/{}", encoded(project)),
             login: OnceCell::new(),

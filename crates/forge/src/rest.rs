@@ -38,6 +38,29 @@ pub struct ForgeConnection {
     pub token: ForgeCredential,
 }
 
+impl ForgeConnection {
+    /// Returns the token for now. For an App, this asks the forge for one.
+    pub async fn current_token(&self) -> Result<ForgeToken, ForgeError> {
+        match &self.token {
+            ForgeCredential::Token(token) | ForgeCredential::Account { token, .. } => {
+                Ok(token.clone())
+            }
+            ForgeCredential::App(app) => app.token(&self.api, self.clock.now_ms(), self).await,
+        }
+    }
+}
+
+#[async_trait]
+impl AppSender for ForgeConnection {
+    async fn send_as_app(&self, request: WireRequest) -> Result<WireResponse, ForgeError> {
+        let sent = self.transport.exchange(&request).await;
+        sent.map_err(|failure| ForgeError::Lost {
+            what: format!("{request:?}"),
+            detail: failure.why,
+        })
+    }
+}
+
 /// Client for one API. Its headers have the token, so debug output leaves them out.
 pub(crate) struct RestClient {
     connection: ForgeConnection,
@@ -301,14 +324,11 @@ impl RestClient {
 
     /// Returns the token for now, and the account that belongs to it.
     async fn credential(&self) -> Result<(Option<&str>, ForgeToken), ForgeError> {
-        match &self.connection.token {
-            ForgeCredential::Token(token) => Ok((None, token.clone())),
-            ForgeCredential::Account { login, token } => Ok((Some(login), token.clone())),
-            ForgeCredential::App(app) => {
-                let now = self.connection.clock.now_ms();
-                Ok((None, app.token(self.api(), now, self).await?))
-            }
-        }
+        let login = match &self.connection.token {
+            ForgeCredential::Account { login, .. } => Some(login.as_str()),
+            ForgeCredential::Token(_) | ForgeCredential::App(_) => None,
+        };
+        Ok((login, self.connection.current_token().await?))
     }
 
     /// Returns the account of an App; `None` for a token of a person.
@@ -317,7 +337,7 @@ impl RestClient {
             return Ok(None);
         };
         let now = self.connection.clock.now_ms();
-        app.login(self.api(), now, self).await.map(Some)
+        app.login(self.api(), now, &self.connection).await.map(Some)
     }
 
     pub fn is_app(&self) -> bool {
@@ -359,17 +379,6 @@ impl RestClient {
                 status,
                 detail: detail(),
             },
-        })
-    }
-}
-
-#[async_trait]
-impl AppSender for RestClient {
-    async fn send_as_app(&self, request: WireRequest) -> Result<WireResponse, ForgeError> {
-        let sent = self.connection.transport.exchange(&request).await;
-        sent.map_err(|failure| ForgeError::Lost {
-            what: format!("{request:?}"),
-            detail: failure.why,
         })
     }
 }

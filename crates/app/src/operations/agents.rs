@@ -201,6 +201,7 @@ impl AgentFinder<'_> {
     fn agent_env<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<(OsString, OsString)> {
         let mut secret = self.settings.forge.secret_variables();
         secret.extend(self.settings.server.secret_variables());
+        secret.extend(self.settings.tracker.secret_variables());
         inherited_variables(names.filter(|name| !secret.contains(name)))
     }
 

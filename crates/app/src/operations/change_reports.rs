@@ -256,6 +256,11 @@ pub async fn run_ticket(
     if project.config.policy.land != Land::Pr {
         return Ok(Box::pin(run::run_ticket(project, id, stop)).await?);
     }
+    let ticket = app.coordinator.ticket(id).await?.ticket;
+    if ticket.change.is_some() && ticket.rests() && !ticket.stage.is_terminal() {
+        // Nobody told us what happened on the forge meanwhile.
+        queue_report(app, id.as_str(), "a run of the ticket").await?;
+    }
     loop {
         let (stopper, reports_stop) = StopSignal::pair();
         let worked = async {

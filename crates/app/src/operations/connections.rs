@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use engine::git::{Remote, Repository};
-use forge::{Forge, IssueFilter, Jira, Tracker};
+use forge::{Forge, IssueFilter, Tracker};
 use tokio::sync::OnceCell;
 
 use super::forge_connection::{
-    ConnectedForge, connect_forge_paced, connect_tracker, forge_failure,
+    ConnectedForge, connect_forge_paced, connect_tracker_paced, forge_failure,
 };
 use super::forge_pacing::CallMeter;
 use super::{App, config, project};
@@ -21,16 +21,9 @@ use crate::settings::connections::ForgeLink;
 pub struct LinkedForge {
     pub link: ForgeLink,
     pub git: Repository,
-    client: LinkClient,
+    pub connected: ConnectedForge,
     pub meter: Arc<CallMeter>,
     login: OnceCell<String>,
-}
-
-/// Client of a connection.
-#[derive(Debug)]
-enum LinkClient {
-    Host(ConnectedForge),
-    Tracker(Box<Jira>),
 }
 
 impl LinkedForge {
@@ -48,26 +41,18 @@ impl LinkedForge {
     }
 
     pub fn tracker(&self) -> &dyn Tracker {
-        match &self.client {
-            LinkClient::Host(host) => &*host.forge,
-            LinkClient::Tracker(jira) => &**jira,
-        }
+        &*self.connected.forge
     }
 
     /// Returns the client for pull requests; a tracker has none.
     pub fn forge(&self) -> Option<&dyn Forge> {
-        match &self.client {
-            LinkClient::Host(host) => Some(&*host.forge),
-            LinkClient::Tracker(_) => None,
-        }
+        let forge = &*self.connected.forge;
+        forge.capabilities().has_changes.then_some(forge)
     }
 
     /// Returns the remote to fetch from and to push to.
     pub fn git_remote(&self) -> Result<Remote, Failure> {
-        match &self.client {
-            LinkClient::Host(host) => host.git_remote(),
-            LinkClient::Tracker(_) => Err(Failure::usage("a tracker has no repository")),
-        }
+        self.connected.git_remote()
     }
 
     /// Returns the questions by which issues are found that may become tickets.
@@ -109,36 +94,27 @@ pub async fn connect_link(app: &App, link: &ForgeLink) -> Result<LinkedForge, Fa
     let opened = project::open_repository(&app.environment, &link.directory).await;
     let git = opened.map_err(explain)?;
     let meter = Arc::<CallMeter>::default();
-    let client = if link.is_tracker() {
-        let jira = connect_tracker(app, &link.section, &meter);
-        LinkClient::Tracker(Box::new(jira.map_err(explain)?))
+    let connected = if link.is_tracker() {
+        connect_tracker_paced(app, &link.section.repository, &meter).await
     } else {
-        let connected = connect_forge_paced(app, &git, &meter).await;
-        let connected = connected.map_err(explain)?;
-        require_same_repository(link, &connected)?;
-        LinkClient::Host(connected)
+        connect_forge_paced(app, &git, &meter).await
     };
+    let connected = connected.map_err(explain)?;
+    let located = &connected.repository.location;
+    if !link.is_for(&located.repository) {
+        return Err(Failure::usage(format!(
+            "connection {name} is for {}, and {} belongs to {}",
+            link.section.repository,
+            link.directory.display(),
+            located.repository
+        ))
+        .hint("correct repository or directory of the connection"));
+    }
     Ok(LinkedForge {
         link: link.clone(),
         git,
-        client,
+        connected,
         meter,
         login: OnceCell::new(),
     })
-}
-
-/// Refuses a connection whose directory belongs to another repository.
-fn require_same_repository(link: &ForgeLink, connected: &ConnectedForge) -> Result<(), Failure> {
-    let located = &connected.repository.location;
-    if link.is_for(&located.repository) {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "connection {} is for {}, and {} belongs to {}",
-        link.name(),
-        link.section.repository,
-        link.directory.display(),
-        located.repository
-    ))
-    .hint("correct repository or directory of the connection"))
 }

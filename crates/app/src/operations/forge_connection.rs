@@ -7,10 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use engine::git::{Remote, Repository};
 use flow::Time;
-use forge::address::{ForgeKind, LocationOrigin};
+use forge::address::{ForgeKind, ForgeLocation, LocationOrigin};
 use forge::{
-    Forge, ForgeAccount, ForgeClock, ForgeConnection, ForgeCredential, ForgeError, ForgePermission,
-    ForgeToken, ForgeTransport, Github, HyperTransport, Jira,
+    Forge, ForgeAccount, ForgeCapabilities, ForgeClock, ForgeConnection, ForgeCredential,
+    ForgeError, ForgePermission, ForgeToken, ForgeTransport, Forgejo, Github, Gitlab,
+    HyperTransport, Jira, TrackerOnly,
 };
 
 use super::App;
@@ -21,9 +22,11 @@ use super::project::open_repository;
 use crate::failure::{ExitKind, Failure};
 use crate::remote::connection_pool;
 use crate::settings::Environment;
-use crate::settings::connections::ConnectionSection;
+use crate::settings::connections::ConnectionKind;
 use crate::settings::forge::{ForgeRepository, tool_logins};
+use crate::settings::forge_token::CommandPlace;
 use crate::settings::server::ServerTrust;
+use crate::settings::tracker::JIRA_VARIABLES;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
@@ -88,46 +91,33 @@ pub async fn connect_forge_paced(
     meter: &Arc<CallMeter>,
 ) -> Result<ConnectedForge, Failure> {
     let clock = app.coordinator.clock;
-    connect(&app.environment, git, clock, |inner, api, token| {
-        paced(app, inner, api, token, meter)
+    connect(&app.environment, git, clock, |inner, api, identity| {
+        pace(app, meter, inner, api, identity)
     })
     .await
 }
 
-/// Builds the client of a Jira project for a server. Nothing is sent.
-pub fn connect_tracker(
+/// The same for a project of the tracker of `[tracker]`.
+pub async fn connect_tracker_paced(
     app: &App,
-    section: &ConnectionSection,
+    project: &str,
     meter: &Arc<CallMeter>,
-) -> Result<Jira, Failure> {
-    let (api, token) = section.tracker_access()?;
+) -> Result<ConnectedForge, Failure> {
     let clock = app.coordinator.clock;
-    let trust = ServerTrust::Authorities(None);
-    let pool = connection_pool(&trust, CONNECT_WITHIN, IDLE)?;
-    let connection = ForgeConnection {
-        transport: paced(app, Arc::new(HyperTransport(pool)), &api, &token, meter),
-        clock: Arc::new(WallClock(clock)),
-        api,
-        token: match &section.account {
-            Some(login) => ForgeCredential::Account {
-                login: login.clone(),
-                token,
-            },
-            None => token.into(),
-        },
-    };
-    Jira::new(connection, &section.repository).map_err(forge_failure)
+    connect_tracker(&app.environment, project, clock, |inner, api, identity| {
+        pace(app, meter, inner, api, identity)
+    })
+    .await
 }
 
-/// Makes the writes of a transport wait for their turn among those of the whole fleet.
-fn paced(
+fn pace(
     app: &App,
+    meter: &Arc<CallMeter>,
     inner: Arc<dyn ForgeTransport>,
     api: &str,
-    token: &ForgeToken,
-    meter: &Arc<CallMeter>,
+    identity: &str,
 ) -> Arc<dyn ForgeTransport> {
-    let hash = engine::hash::short_sha256(token.git_header().as_bytes());
+    let hash = engine::hash::short_sha256(identity.as_bytes());
     let host = api.split('/').nth(2).unwrap_or(api);
     Arc::new(PacedTransport {
         inner,
@@ -138,43 +128,115 @@ fn paced(
     })
 }
 
+/// Returns the text by which a fleet recognises the same credential. It is only ever hashed.
+fn identity_of(credential: &ForgeCredential, origin: &str) -> String {
+    match credential {
+        ForgeCredential::Token(token) | ForgeCredential::Account { token, .. } => {
+            token.git_header()
+        }
+        // Its tokens change every hour; the App stays.
+        ForgeCredential::App(_) => origin.to_owned(),
+    }
+}
+
 async fn connect(
     environment: &Environment,
     git: &Repository,
     clock: fn() -> Time,
-    wrap: impl FnOnce(Arc<dyn ForgeTransport>, &str, &ForgeToken) -> Arc<dyn ForgeTransport>,
+    wrap: impl FnOnce(Arc<dyn ForgeTransport>, &str, &str) -> Arc<dyn ForgeTransport>,
 ) -> Result<ConnectedForge, Failure> {
     // Only the user's own file counts: a repository must not choose where a token goes.
     let section = config::load_user_settings(environment)?.forge;
     let remotes = git.remote_urls().await.map_err(Failure::error)?;
     let repository = section.locate(&remotes, &tool_logins(environment))?;
     let location = &repository.location;
-    let (token, token_origin) = section.token(location)?;
-    let trust = ServerTrust::Authorities(section.ca_file.as_ref().map(Into::into));
-    let pool = connection_pool(&trust, CONNECT_WITHIN, IDLE)?;
-    let transport = wrap(Arc::new(HyperTransport(pool)), &location.api, &token);
+    let (credential, token_origin) = section
+        .credential(CommandPlace::of(environment), location)
+        .await?;
+    let identity = identity_of(&credential, &token_origin);
+    let transport = wrap(
+        open_pool(section.ca_file.as_ref())?,
+        &location.api,
+        &identity,
+    );
     let connection = ForgeConnection {
         transport,
         clock: Arc::new(WallClock(clock)),
         api: location.api.clone(),
-        token: token.clone().into(),
+        token: credential,
     };
-    let forge: Box<dyn Forge> = match location.kind {
-        ForgeKind::Github => {
-            let github = Github::new(connection, &location.repository);
-            Box::new(github.map_err(forge_failure)?)
-        }
-        ForgeKind::Gitlab | ForgeKind::Gitea | ForgeKind::Jira => {
-            return Err(Failure::usage(format!(
-                "{} is not GitHub: Countersign connects to GitHub only",
-                location.api
-            ))
-            .hint("docs/forges.md says what is connected"));
+    // Git needs the token too; only an App has to ask for it.
+    let token = connection.current_token().await.map_err(forge_failure)?;
+    let name = &location.repository;
+    let forge: Result<Box<dyn Forge>, ForgeError> = match location.kind {
+        ForgeKind::Github => Github::new(connection, name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Gitlab => Gitlab::new(connection, name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Gitea => Forgejo::new(connection, name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Jira => {
+            return Err(Failure::usage(
+                "Jira has no pull requests, so it is no forge of a repository",
+            )
+            .hint("name it in [tracker], and the forge in [forge]; see docs/jira.md"));
         }
     };
     Ok(ConnectedForge {
-        forge,
+        forge: forge.map_err(forge_failure)?,
         repository,
+        token,
+        token_origin,
+    })
+}
+
+fn open_pool(ca_file: Option<&String>) -> Result<Arc<dyn ForgeTransport>, Failure> {
+    let trust = ServerTrust::Authorities(ca_file.map(Into::into));
+    let pool = connection_pool(&trust, CONNECT_WITHIN, IDLE)?;
+    Ok(Arc::new(HyperTransport(pool)))
+}
+
+async fn connect_tracker(
+    environment: &Environment,
+    project: &str,
+    clock: fn() -> Time,
+    wrap: impl FnOnce(Arc<dyn ForgeTransport>, &str, &str) -> Arc<dyn ForgeTransport>,
+) -> Result<ConnectedForge, Failure> {
+    let section = config::load_user_settings(environment)?.tracker;
+    let Some(api) = section.api() else {
+        return Err(Failure::usage(format!("no tracker is configured for {project}")).hint(
+            "put [tracker] with kind = \"jira\", url and login into your own file; see docs/jira.md",
+        ));
+    };
+    let read = section.token_source();
+    let read = read
+        .read(CommandPlace::of(environment), &api, &JIRA_VARIABLES)
+        .await;
+    let (token, token_origin) = read?;
+    let credential = match &section.login {
+        Some(login) => ForgeCredential::Account {
+            login: login.clone(),
+            token: token.clone(),
+        },
+        None => token.clone().into(),
+    };
+    let identity = identity_of(&credential, &token_origin);
+    let connection = ForgeConnection {
+        transport: wrap(open_pool(section.ca_file.as_ref())?, &api, &identity),
+        clock: Arc::new(WallClock(clock)),
+        api: api.clone(),
+        token: credential,
+    };
+    let jira = Jira::new(connection, project).map_err(forge_failure)?;
+    Ok(ConnectedForge {
+        forge: Box::new(TrackerOnly(jira)),
+        repository: ForgeRepository {
+            location: ForgeLocation {
+                kind: ForgeKind::Jira,
+                api,
+                repository: project.to_owned(),
+                origin: LocationOrigin::Configured,
+            },
+            remote: None,
+            remote_is_forge: false,
+        },
         token,
         token_origin,
     })
@@ -225,7 +287,7 @@ pub async fn check_forge(environment: &Environment, directory: &Path) -> Vec<Doc
     let origin = match location.origin {
         LocationOrigin::Configured => "by [forge]",
         LocationOrigin::WellKnown => "a well-known host",
-        LocationOrigin::Authenticated => "gh has a login for it",
+        LocationOrigin::Authenticated => "its own tool has a login for it",
     };
     let place = format!("{} at {} ({origin})", location.repository, location.api);
     add("forge", Ok(place));
@@ -235,9 +297,95 @@ pub async fn check_forge(environment: &Environment, directory: &Path) -> Vec<Doc
         Ok(account) => {
             add("account", Ok(findings::one_line(&account.login)));
             add("permission", describe_permission(&account));
+            add("abilities", Ok(describe_abilities(&account.capabilities)));
+        }
+    }
+    checks.extend(check_tracker(environment).await);
+    checks
+}
+
+/// Checks the tracker of `[tracker]`, if there is one. Projects are checked by their connections.
+async fn check_tracker(environment: &Environment) -> Vec<DoctorCheck> {
+    let mut checks = Vec::new();
+    let mut add = |what, found: Result<String, String>| {
+        let fine = found.is_ok();
+        let found = found.unwrap_or_else(|why| why);
+        checks.push(DoctorCheck { what, fine, found });
+    };
+    let Ok(settings) = config::load_user_settings(environment) else {
+        return checks;
+    };
+    let Some(api) = settings.tracker.api() else {
+        return checks;
+    };
+    let jira = settings.connections.iter();
+    let mut jira = jira.filter(|one| one.forge == Some(ConnectionKind::Jira));
+    let Some(connection) = jira.next() else {
+        let hint = "add a [[connection]] with forge = \"jira\" and the key of a project";
+        add(
+            "tracker",
+            Err(format!("{api}: no connection uses it; {hint}")),
+        );
+        return checks;
+    };
+    let project = &connection.repository;
+    let clock = engine::clock::now;
+    let connected = connect_tracker(environment, project, clock, |inner, _, _| inner).await;
+    let account = match connected {
+        Ok(connected) => connected
+            .forge
+            .whoami()
+            .await
+            .map_err(|error| error.to_string()),
+        Err(failure) => Err(failure.message),
+    };
+    match account {
+        Err(why) => add("tracker", Err(format!("{api}: {why}"))),
+        Ok(account) => {
+            add(
+                "tracker",
+                Ok(format!("{api} as {}", findings::one_line(&account.login))),
+            );
+            add(
+                "tracker permission",
+                describe_tracker_permission(project, account.permission),
+            );
         }
     }
     checks
+}
+
+/// Says what the account may do with the issues of a project, or what is missing.
+fn describe_tracker_permission(
+    project: &str,
+    permission: ForgePermission,
+) -> Result<String, String> {
+    match permission {
+        ForgePermission::Write | ForgePermission::Admin => Ok(format!(
+            "it may comment on and transition issues of {project}"
+        )),
+        ForgePermission::Read => Err(format!(
+            "it may only read {project}: give the account \"Add comments\" and \"Transition issues\""
+        )),
+        ForgePermission::None => Err(format!(
+            "it may not see {project}: give the account \"Browse projects\""
+        )),
+    }
+}
+
+/// Says what the forge can do for this account.
+fn describe_abilities(capabilities: &ForgeCapabilities) -> String {
+    let gate = if capabilities.has_check_runs {
+        "check run"
+    } else {
+        "commit status"
+    };
+    let threads = if capabilities.has_threads {
+        "threads are resolved and reopened"
+    } else {
+        "threads are answered, and people resolve them: the API cannot"
+    };
+    format!("the gate is a {gate}; {threads}")
 }
 
 /// Says what the account may do for us, or what is missing.
@@ -247,11 +395,23 @@ fn describe_permission(account: &ForgeAccount) -> Result<String, String> {
         ForgePermission::Write | ForgePermission::Admin => Ok(format!(
             "it may write. {name} takes no approval of a pull request from its own author; the commit status is the gate"
         )),
-        ForgePermission::Read => Err(
-            "it may only read: `review --pr` works, `--post` does not. Give the token \"Pull requests: write\" and \"Commit statuses: write\"".to_owned(),
-        ),
+        ForgePermission::Read => Err(format!(
+            "it may only read: `review --pr` works, `--post` does not. {}",
+            missing_scopes(name)
+        )),
         ForgePermission::None => {
             Err("it may not read the repository: give the token access to it".to_owned())
         }
+    }
+}
+
+/// Names the rights that a token needs, in the words of the forge.
+fn missing_scopes(name: &str) -> &'static str {
+    match name {
+        "GitLab" => "Give the account the role Developer and the token the scope \"api\"",
+        "Forgejo" => {
+            "Make the account a collaborator with write access, and give the token \"repository: write\" and \"issue: write\""
+        }
+        _ => "Give the token \"Pull requests: write\" and \"Commit statuses: write\"",
     }
 }

@@ -52,7 +52,7 @@ const ACTOR: &str = "forge";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// It cannot go on yet, and this is nobody's fault.
+    /// The work cannot go on yet, and nothing failed.
     Later,
 }
 

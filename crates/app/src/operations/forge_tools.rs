@@ -2,6 +2,8 @@
 //! server's own connections: the token of a forge reaches no agent, and an agent reaches no other
 //! repository. Texts of agents are neutralised, so that they mention nobody and give no command.
 
+mod arguments;
+
 use engine::git::{DiffContext, Oid};
 use engine::session;
 use flow::Role;
@@ -10,8 +12,6 @@ use forge::{
     ChangeDraft, ChangeKey, ChangeState, CommentDraft, CommentTopic, Forge, ForgeChange, IssueGoal,
     IssueLink,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::App;
@@ -21,6 +21,10 @@ use super::identity::Identity;
 use crate::failure::{ExitKind, Failure};
 use crate::settings::Environment;
 use crate::settings::connections::ForgeLink;
+pub use arguments::{
+    AddIssueComment, AddPullRequestComment, CommentReply, CreatePullRequest, FoundPullRequest,
+    GetPullRequest, GetPullRequestByBranch, PullRequestReply, TransitionIssue, TransitionReply,
+};
 
 const TITLE_CHARS_MAX: usize = 200;
 const BODY_CHARS_MAX: usize = 60_000;
@@ -66,112 +70,6 @@ impl ConfiguredTools {
             _ => true,
         }
     }
-}
-
-/// A pull request, as agents see it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PullRequestReply {
-    pub number: u64,
-    pub title: String,
-    pub body: String,
-    pub state: &'static str,
-    pub author: String,
-    pub head_branch: String,
-    pub head_sha: String,
-    pub base_branch: String,
-    pub draft: bool,
-    pub labels: Vec<String>,
-    pub html_url: String,
-    /// The unified diff, if the server has the commits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub diff: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct FoundPullRequest {
-    /// Null if the branch has no open pull request.
-    pub pull_request: Option<PullRequestReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct CommentReply {
-    pub id: String,
-    pub message: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TransitionReply {
-    pub key: String,
-    pub status: String,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreatePullRequest {
-    pub title: String,
-    #[serde(default)]
-    pub body: String,
-    /// Default: your ticket's branch.
-    #[serde(default, alias = "branch")]
-    pub head: Option<String>,
-    #[serde(default)]
-    pub base: Option<String>,
-    #[serde(default)]
-    pub draft: bool,
-    /// The issue to link.
-    #[serde(default)]
-    pub jira_key: Option<String>,
-    /// OWNER/NAME; default: your ticket's.
-    #[serde(default, alias = "github_repo")]
-    pub repo: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetPullRequest {
-    #[serde(alias = "number")]
-    pub pr_number: u64,
-    #[serde(default, alias = "github_repo")]
-    pub repo: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetPullRequestByBranch {
-    #[serde(alias = "branch_name")]
-    pub branch: String,
-    #[serde(default, alias = "github_repo")]
-    pub repo: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AddPullRequestComment {
-    #[serde(alias = "number")]
-    pub pr_number: u64,
-    #[serde(alias = "comment")]
-    pub body: String,
-    #[serde(default, alias = "github_repo")]
-    pub repo: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AddIssueComment {
-    #[serde(alias = "issue_key", alias = "key")]
-    pub jira_key: String,
-    #[serde(alias = "body")]
-    pub comment: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TransitionIssue {
-    #[serde(alias = "issue_key", alias = "key")]
-    pub jira_key: String,
-    /// `code_review`, `approved`, `changes_requested`, `done`, or a status by its name.
-    #[serde(alias = "transition")]
-    pub status: String,
 }
 
 /// Place in which a caller works: the repository and branch of its ticket, if it has one.

@@ -39,7 +39,7 @@ pub enum WebhookOutcome {
     Queued,
     /// The delivery is known.
     Repeated,
-    /// It is about nothing that matters here.
+    /// The webhook is about nothing that matters here.
     Ignored,
 }
 
@@ -59,9 +59,9 @@ pub enum WebhookRejection {
     /// There is no listener for this forge, or none for this repository.
     NotHere,
     TooLarge,
-    /// Its signature, secret or time is missing or wrong.
+    /// Signature, secret or time is missing or wrong.
     Unproven(WebhookRefusal),
-    /// It is genuine and no JSON.
+    /// The webhook is genuine and no JSON.
     Unreadable,
     Failed(Failure),
 }

@@ -12,6 +12,7 @@ use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::NotifySection;
 use super::oidc::ServerSection;
+use super::tracker::TrackerSection;
 use super::{file, renamed_keys};
 
 /// Maximum number of problems that are listed; the rest shows after the first are fixed.
@@ -214,6 +215,12 @@ fn invalid_values(text: &str) -> Vec<ConfigProblem> {
     let section: Option<ForgeSection> = section.and_then(|section| section.try_into().ok());
     for problem in section.unwrap_or_default().problems() {
         let span = key_span(top, &["forge".to_owned()]);
+        problems.push(ConfigProblem::at(text, span, problem, None));
+    }
+    let section = table.get("tracker").cloned();
+    let section: Option<TrackerSection> = section.and_then(|section| section.try_into().ok());
+    for problem in section.unwrap_or_default().problems() {
+        let span = key_span(top, &["tracker".to_owned()]);
         problems.push(ConfigProblem::at(text, span, problem, None));
     }
     let connections = table.get("connection").cloned();

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use forge::ForgeToken;
 use forge::address::ForgeKind;
 use forge::webhook::WebhookSecrets;
 use schemars::JsonSchema;
@@ -116,7 +115,7 @@ impl StatusNames {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConnectionSection {
-    /// Its short name. It is part of the ids of tickets: issue 7 of the connection app is app-7.
+    /// A short name. Ids of tickets begin with it: issue 7 of the connection app is app-7.
     pub name: String,
     /// The kind of the forge or tracker.
     pub forge: Option<ConnectionKind>,
@@ -144,14 +143,6 @@ pub struct ConnectionSection {
     pub intake_label: String,
     /// An issue that is assigned to the account of the token becomes a ticket.
     pub intake_assigned: bool,
-    /// Jira: the address of the site.
-    pub url: Option<String>,
-    /// Jira Cloud: the e-mail address of the account. Without it the token is one of Data Center.
-    pub account: Option<String>,
-    /// Jira: the variable that has the token.
-    pub token_env: Option<String>,
-    /// Jira: the file that has the token. Others must not be able to read it.
-    pub token_file: Option<String>,
     /// Jira: the issues of this query become tickets.
     pub jql: Option<String>,
     /// Writes the state of tickets to their issues: comment, label, transition.
@@ -177,10 +168,6 @@ impl Default for ConnectionSection {
             review_branches: Vec::new(),
             intake_label: INTAKE_LABEL.to_owned(),
             intake_assigned: true,
-            url: None,
-            account: None,
-            token_env: None,
-            token_file: None,
             jql: None,
             report: true,
             statuses: StatusNames::default(),
@@ -232,22 +219,7 @@ impl ConnectionSection {
             Some(ConnectionKind::Jira) if !is_project_key(&self.repository) => {
                 problem("repository is the key of a Jira project, such as PROJ");
             }
-            Some(ConnectionKind::Jira) => {
-                let url = self.url.as_deref().unwrap_or_default();
-                if !forge::address::is_safe_address(url) {
-                    problem(
-                        "url is the https address of the Jira site: a token is sent over https only",
-                    );
-                }
-                if self.token_env.is_some() == self.token_file.is_some() {
-                    problem("name its token with token_env or token_file");
-                }
-            }
-            Some(_) if self.has_site() => {
-                problem(
-                    "url, account, token_env and token_file are for Jira only; [forge] has those of a forge",
-                );
-            }
+            Some(ConnectionKind::Jira) => {}
             Some(_) if !self.repository.contains('/') => problem("repository is OWNER/NAME"),
             Some(_) if self.jql.is_some() => problem("jql is for Jira only"),
             Some(_) => {}
@@ -267,35 +239,6 @@ impl ConnectionSection {
             problem("it has a previous secret and no current one");
         }
         problems
-    }
-
-    fn has_site(&self) -> bool {
-        let site = [&self.url, &self.account, &self.token_env, &self.token_file];
-        site.into_iter().any(Option::is_some)
-    }
-
-    /// Reads the token of a Jira site, and returns it with the address of its API.
-    pub fn tracker_access(&self) -> Result<(String, ForgeToken), Failure> {
-        let url = self
-            .url
-            .as_deref()
-            .unwrap_or_default()
-            .trim_end_matches('/');
-        let version = if self.account.is_some() { "3" } else { "2" };
-        let api = if url.contains("/rest/api/") {
-            url.to_owned()
-        } else {
-            format!("{url}/rest/api/{version}")
-        };
-        let text = self.read_text((self.token_env.as_ref(), self.token_file.as_ref()), "token")?;
-        let token = text.and_then(|(text, _)| ForgeToken::new(&text));
-        let token = token.ok_or_else(|| {
-            let name = &self.name;
-            Failure::usage(format!(
-                "connection {name:?}: its token is not one word of ASCII"
-            ))
-        })?;
-        Ok((api, token))
     }
 
     /// Reads the secrets.

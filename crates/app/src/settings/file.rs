@@ -13,6 +13,7 @@ use super::connections::{ConnectionSection, connection_problems};
 use super::forge::ForgeSection;
 use super::notify::{NotifySection, TARGETS_MAX};
 use super::oidc::ServerSection;
+use super::tracker::TrackerSection;
 use super::{config_problems, renamed_keys};
 use crate::failure::Failure;
 
@@ -56,6 +57,8 @@ struct ConfigFile {
     sandbox: SandboxSection,
     /// The server that has the pull requests; only in your own file, not in a project's.
     forge: ForgeSection,
+    /// The tracker that has the issues; only in your own file, not in a project's.
+    tracker: TrackerSection,
     /// The repositories and projects on forges that serve looks after; only in your own file.
     connection: Vec<ConnectionSection>,
     /// The dashboard of `serve`; only in your own file, not in a project's.
@@ -272,6 +275,8 @@ pub struct ProjectSettings {
     pub sandbox: SandboxSection,
     /// Server of the pull requests. Only the user's own file may set it.
     pub forge: ForgeSection,
+    /// Tracker of the issues. Only the user's own file may set it.
+    pub tracker: TrackerSection,
     /// Repositories and projects that `serve` looks after. Only the user's own file may name them.
     pub connections: Vec<ConnectionSection>,
     /// Login to the dashboard. Only the user's own file may set it.
@@ -348,6 +353,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
     let mut problems = problems
         .chain(landing.problems())
         .chain(written.forge.problems())
+        .chain(written.tracker.problems())
         .chain(connection_problems(&written.connection))
         .chain(written.server.problems())
         .chain(written.prices.problems());
@@ -386,6 +392,7 @@ pub fn from_table(name: &str, table: toml::Table) -> Result<ProjectSettings, Fai
         spool: written.spool,
         sandbox: written.sandbox,
         forge: written.forge,
+        tracker: written.tracker,
         connections: written.connection,
         server: written.server,
         landing,
@@ -425,6 +432,7 @@ impl ProjectSettings {
         let sections = [
             ("[[notify]]", !self.notify.is_empty()),
             ("[forge]", self.forge != ForgeSection::default()),
+            ("[tracker]", self.tracker != TrackerSection::default()),
             ("[[connection]]", !self.connections.is_empty()),
             ("[sandbox]", self.sandbox != SandboxSection::default()),
             ("[server]", self.server != ServerSection::default()),

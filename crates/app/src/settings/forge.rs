@@ -6,20 +6,22 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use forge::ForgeToken;
+use forge::ForgeCredential;
 use forge::address::{
     ForgeKind, ForgeLocation, ForgeRule, LocationOrigin, UnknownForge, parse_remote, resolve_forge,
     server_of,
 };
+use forge::app_auth::AppCredential;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::forge_token::{CommandPlace, TokenSource, read_app_key};
+use super::tracker::JIRA_VARIABLES;
 use super::{Environment, inherited_variables, read_bounded};
 use crate::failure::Failure;
 
-const TOKEN_BYTES_MAX: usize = 4096;
 const LOGINS_BYTES_MAX: usize = 64 * 1024;
 /// Permissions of a file that other users of the machine have.
 const OTHERS_MODE: u32 = 0o077;
@@ -28,17 +30,26 @@ const PUBLIC_VARIABLES: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
 /// Variables of the token for another GitHub server.
 const ENTERPRISE_VARIABLES: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
 
+/// Variables of the token for gitlab.com, and of the host that they are for.
+const GITLAB_VARIABLES: [&str; 1] = ["GITLAB_TOKEN"];
+const GITLAB_HOST_VARIABLES: [&str; 2] = ["GITLAB_HOST", "GL_HOST"];
+
 /// Kinds of forges that can be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForgeKindName {
     Github,
+    Gitlab,
+    Forgejo,
+    Gitea,
 }
 
 impl ForgeKindName {
     fn kind(self) -> ForgeKind {
         match self {
             Self::Github => ForgeKind::Github,
+            Self::Gitlab => ForgeKind::Gitlab,
+            Self::Forgejo | Self::Gitea => ForgeKind::Gitea,
         }
     }
 }
@@ -47,16 +58,24 @@ impl ForgeKindName {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ForgeSection {
-    /// The kind of the server: github, for github.com and GitHub Enterprise Server.
+    /// The kind of the server: github, gitlab, forgejo or gitea.
     pub kind: Option<ForgeKindName>,
     /// The address of the server or of its API; by default the public service of its kind.
     pub url: Option<String>,
-    /// OWNER/NAME, if the repository's remote does not say it, or is a fork of it.
+    /// OWNER/NAME, or GROUP/…/NAME on GitLab, if the repository's remote does not say it, or is a fork of it.
     pub repository: Option<String>,
     /// The variable that has the token.
     pub token_env: Option<String>,
     /// The file that has the token. Other users of the machine must not be able to read it.
     pub token_file: Option<String>,
+    /// The command that prints the token, as a list of words: ["gh", "auth", "token"].
+    pub token_command: Option<Vec<String>>,
+    /// The client id or the number of a GitHub App, instead of a token.
+    pub app_id: Option<String>,
+    /// The file that has the private key of the App. Others must not be able to read it.
+    pub app_key_file: Option<String>,
+    /// The number of the App's installation, if it is not that of the repository.
+    pub installation: Option<u64>,
     /// Certificates to trust in addition to the machine's own, as PEM.
     pub ca_file: Option<String>,
 }
@@ -79,36 +98,71 @@ impl ForgeSection {
             return problems;
         }
         let Some(kind) = self.kind else {
-            problems.push("forge.kind is missing: write kind = \"github\"".to_owned());
+            problems.push(
+                "forge.kind is missing: write kind = \"github\", \"gitlab\", \"forgejo\" or \"gitea\""
+                    .to_owned(),
+            );
             return problems;
         };
         match server_of(kind.kind(), self.url.as_deref()) {
+            Err(UnknownForge::NoApi(url)) if url.is_empty() => problems.push(
+                "forge.url is missing: this kind of server has no usual address".to_owned(),
+            ),
             Err(UnknownForge::NoApi(url)) => problems.push(format!(
                 "forge.url {url:?} is not an https address: a token is sent over https only"
             )),
             Err(error) => problems.push(format!("forge.url: {error}")),
-            Ok((host, _)) if host != "github.com" && !self.names_token() => problems.push(format!(
-                "forge.url is a server of its own ({host}): name its token with token_env or token_file"
+            Ok((host, _)) if !is_public(&host) && !self.names_token() => problems.push(format!(
+                "forge.url is a server of its own ({host}): name its token with token_env, token_file or token_command"
             )),
             Ok(_) => {}
         }
-        if self.token_env.is_some() && self.token_file.is_some() {
-            problems.push("forge.token_env and forge.token_file exclude each other".to_owned());
-        }
-        if let Some(repository) = &self.repository
-            && repository
+        problems.extend(self.token_source().problems());
+        problems.extend(self.app_problem(kind));
+        if let Some(repository) = &self.repository {
+            let parts = repository
                 .split('/')
                 .filter(|part| !part.is_empty())
-                .count()
-                != 2
-        {
-            problems.push(format!("forge.repository {repository:?} is not OWNER/NAME"));
+                .count();
+            let fits = parts == 2 || (parts > 2 && kind == ForgeKindName::Gitlab);
+            if !fits {
+                problems.push(format!("forge.repository {repository:?} is not OWNER/NAME"));
+            }
         }
         problems
     }
 
+    fn app_problem(&self, kind: ForgeKindName) -> Option<String> {
+        let has_app = self.app_id.is_some();
+        match () {
+            () if has_app != self.app_key_file.is_some() => Some(
+                "forge.app_id and forge.app_key_file belong together: the App and its private key"
+                    .to_owned(),
+            ),
+            () if !has_app && self.installation.is_some() => {
+                Some("forge.installation is for an App: name it with app_id".to_owned())
+            }
+            () if has_app && kind != ForgeKindName::Github => {
+                Some("forge.app_id is for GitHub only".to_owned())
+            }
+            () if has_app && self.token_source().is_named() => {
+                Some("forge.app_id and a token exclude each other".to_owned())
+            }
+            () => None,
+        }
+    }
+
+    fn token_source(&self) -> TokenSource<'_> {
+        TokenSource {
+            section: "forge",
+            env: self.token_env.as_ref(),
+            file: self.token_file.as_ref(),
+            command: self.token_command.as_ref(),
+        }
+    }
+
     fn names_token(&self) -> bool {
-        self.token_env.is_some() || self.token_file.is_some()
+        self.token_source().is_named() || self.app_id.is_some()
     }
 
     /// Finds the forge of a repository by its remotes (`origin` first): the configured one, then a
@@ -151,40 +205,34 @@ impl ForgeSection {
         })
     }
 
-    /// Reads the token for a location, and says where it comes from. The configured token is for the
-    /// configured server and for no other.
-    pub fn token(&self, location: &ForgeLocation) -> Result<(ForgeToken, String), Failure> {
+    /// Reads the credential for a location, and says where it comes from. What is configured is for
+    /// the configured server and for no other.
+    pub async fn credential(
+        &self,
+        place: CommandPlace<'_>,
+        location: &ForgeLocation,
+    ) -> Result<(ForgeCredential, String), Failure> {
         let is_configured = location.origin == LocationOrigin::Configured;
-        if is_configured && let Some(file) = &self.token_file {
-            return read_token_file(file);
+        if is_configured && let (Some(id), Some(file)) = (&self.app_id, &self.app_key_file) {
+            let key = read_app_key(id, file, self.installation)?;
+            let app = AppCredential::new(key, &location.repository);
+            return Ok((ForgeCredential::App(app), format!("App {id} with {file}")));
         }
-        let names: Vec<&str> = match (&self.token_env, location.kind) {
-            (Some(name), _) if is_configured => vec![name],
-            (_, ForgeKind::Github) if location.api == "https://api.github.com" => {
-                PUBLIC_VARIABLES.to_vec()
-            }
-            (_, ForgeKind::Github) => ENTERPRISE_VARIABLES.to_vec(),
-            _ => Vec::new(),
+        let unnamed = TokenSource {
+            env: None,
+            file: None,
+            command: None,
+            ..self.token_source()
         };
-        let set = inherited_variables(names.iter().copied()).into_iter();
-        let mut set = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-        let Some((name, value)) = set.next() else {
-            let missing = match names.as_slice() {
-                [] => "no variable or file is named for the token".to_owned(),
-                names => format!("the variable {} is not set", names.join(" or ")),
-            };
-            return Err(
-                Failure::usage(format!("no token for {}: {missing}", location.api))
-                    .hint("set it, or name a file of mode 600 with token_file in [forge]"),
-            );
+        let source = if is_configured {
+            self.token_source()
+        } else {
+            unnamed
         };
-        let token = value.to_str().and_then(ForgeToken::new);
-        let token = token.ok_or_else(|| {
-            Failure::usage(format!(
-                "the variable {name} has no token: it is not one word of ASCII"
-            ))
-        })?;
-        Ok((token, format!("variable {name}")))
+        let usual = usual_variables(location);
+        let read = source.read(place, &location.api, usual);
+        let (token, origin) = read.await?;
+        Ok((token.into(), origin))
     }
 
     /// Returns the variables that no agent gets: they have, or may have, the token of a forge.
@@ -261,39 +309,77 @@ pub fn require_private(path: &Path, what: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a token from a file that only its owner can read.
-fn read_token_file(file: &str) -> Result<(ForgeToken, String), Failure> {
-    let path = PathBuf::from(file);
-    require_private(&path, "the token file")?;
-    let bytes = read_bounded(&path, "the token file", TOKEN_BYTES_MAX)?;
-    let token = std::str::from_utf8(&bytes).ok().and_then(ForgeToken::new);
-    let token = token
-        .ok_or_else(|| Failure::usage(format!("the token file {file} is not one word of ASCII")))?;
-    Ok((token, format!("file {file}")))
+/// Returns the variables of the token that the forge's own tool reads. They are for the public service,
+/// or for a GitHub server of one's own.
+fn usual_variables(location: &ForgeLocation) -> &'static [&'static str] {
+    match location.kind {
+        ForgeKind::Github if location.api == "https://api.github.com" => &PUBLIC_VARIABLES,
+        ForgeKind::Github => &ENTERPRISE_VARIABLES,
+        ForgeKind::Gitlab if location.api == "https://gitlab.com/api/v4" => {
+            // The variable is for the host of the other one, if that is set.
+            let host = inherited_variables(GITLAB_HOST_VARIABLES.into_iter());
+            let is_public = host.iter().all(|(_, host)| {
+                let host = host.to_string_lossy();
+                host.trim_start_matches("https://").trim_end_matches('/') == "gitlab.com"
+            });
+            if is_public { &GITLAB_VARIABLES } else { &[] }
+        }
+        ForgeKind::Gitlab | ForgeKind::Gitea | ForgeKind::Jira => &[],
+    }
+}
+
+fn is_public(host: &str) -> bool {
+    matches!(host, "github.com" | "gitlab.com")
 }
 
 /// Returns whether a variable has the token of a forge by its usual name.
 pub fn is_token_variable(name: &str) -> bool {
-    PUBLIC_VARIABLES.contains(&name) || ENTERPRISE_VARIABLES.contains(&name)
+    [
+        &PUBLIC_VARIABLES[..],
+        &ENTERPRISE_VARIABLES,
+        &GITLAB_VARIABLES,
+        &JIRA_VARIABLES,
+        &["FORGEJO_TOKEN", "GITEA_TOKEN"],
+    ]
+    .iter()
+    .any(|names| names.contains(&name))
 }
 
-/// Returns the hosts for which GitHub's own tool has a login. Only the names are read.
+/// Names of the hosts in a file of logins.
+#[derive(Debug, Default, Deserialize)]
+struct GlabLogins {
+    #[serde(default)]
+    hosts: BTreeMap<String, serde_json::Value>,
+}
+
+/// Returns the hosts for which the tools of GitHub and GitLab have a login. Only the names are read.
 pub fn tool_logins(environment: &Environment) -> Vec<(String, ForgeKind)> {
     let config_dir = environment
         .user_file
         .as_ref()
         .and_then(|file| file.parent()?.parent());
-    let Some(path) = config_dir.map(|dir| dir.join("gh/hosts.yml")) else {
+    let Some(config_dir) = config_dir else {
         return Vec::new();
     };
-    let Ok(bytes) = read_bounded(&path, "the logins of gh", LOGINS_BYTES_MAX) else {
-        return Vec::new();
+    let text = |name: &str| {
+        let bytes = read_bounded(&config_dir.join(name), "the logins", LOGINS_BYTES_MAX);
+        bytes
+            .ok()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
-    let text = String::from_utf8_lossy(&bytes);
-    let hosts: BTreeMap<String, serde_json::Value> =
-        serde_saphyr::from_str(&text).unwrap_or_default();
-    let hosts = hosts.into_keys().map(|host| host.to_ascii_lowercase());
-    hosts.map(|host| (host, ForgeKind::Github)).collect()
+    let gh: Option<BTreeMap<String, serde_json::Value>> =
+        text("gh/hosts.yml").and_then(|text| serde_saphyr::from_str(&text).ok());
+    let glab: Option<GlabLogins> =
+        text("glab-cli/config.yml").and_then(|text| serde_saphyr::from_str(&text).ok());
+    let gh = gh
+        .unwrap_or_default()
+        .into_keys()
+        .map(|host| (host, ForgeKind::Github));
+    let glab = glab.unwrap_or_default().hosts.into_keys();
+    let glab = glab.map(|host| (host, ForgeKind::Gitlab));
+    gh.chain(glab)
+        .map(|(host, kind)| (host.to_ascii_lowercase(), kind))
+        .collect()
 }
 
 #[cfg(test)]
@@ -366,26 +452,89 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_token_of_a_configured_server_goes_to_no_other() {
+    #[tokio::test]
+    async fn the_token_of_a_configured_server_goes_to_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
         engine::private_files::write(&file, "secret-token\n").unwrap();
+        let place = CommandPlace {
+            path: "/bin".as_ref(),
+            home: dir.path(),
+        };
         let text = format!(
             "kind = \"github\"\nurl = \"https://git.example\"\ntoken_file = {:?}\n",
             file.to_str().unwrap()
         );
         let section = section(&text);
         let remote = |url: &str| section.locate(&[url.to_owned()], &[]).unwrap().location;
-        let (token, origin) = section.token(&remote("https://git.example/o/r")).unwrap();
-        assert_eq!(token.redact("secret-token"), "[token]");
+        let own = remote("https://git.example/o/r");
+        let (token, origin) = section.credential(place, &own).await.unwrap();
         assert!(origin.starts_with("file ") && !format!("{token:?}").contains("secret"));
-        let public = section.token(&remote("https://github.com/o/r"));
-        assert!(public.map_or(true, |(token, _)| token.redact("secret-token") != "[token]"));
+        let ForgeCredential::Token(token) = token else {
+            panic!("{token:?}");
+        };
+        assert_eq!(token.redact("secret-token"), "[token]");
+        for other in [
+            "https://github.com/o/r",
+            "https://gitlab.com/o/r",
+            "https://codeberg.org/o/r",
+        ] {
+            match section.credential(place, &remote(other)).await {
+                Ok((ForgeCredential::Token(token), origin)) => {
+                    assert!(token.redact("secret-token") != "[token]", "{origin}");
+                }
+                Ok((other, _)) => panic!("{other:?}"),
+                Err(failure) => assert!(failure.message.contains("no token"), "{failure:?}"),
+            }
+        }
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let failure = section
-            .token(&remote("https://git.example/o/r"))
-            .unwrap_err();
+        let failure = section.credential(place, &own).await.unwrap_err();
         assert!(failure.message.contains("other users"), "{failure:?}");
+    }
+
+    #[test]
+    fn every_kind_has_its_rules() {
+        for fine in [
+            "kind = \"gitlab\"",
+            "kind = \"gitlab\"\nrepository = \"a/b/c\"",
+            "kind = \"forgejo\"\nurl = \"https://codeberg.org\"\ntoken_env = \"T\"",
+            "kind = \"gitea\"\nurl = \"https://git.example/sub\"\ntoken_command = [\"pass\", \"x\"]",
+            "kind = \"github\"\napp_id = \"Iv1\"\napp_key_file = \"/k\"\ninstallation = 7",
+        ] {
+            assert_eq!(section(fine).problems(), [""; 0], "{fine}");
+        }
+        for (text, word) in [
+            ("kind = \"forgejo\"", "forge.url is missing"),
+            ("kind = \"github\"\nrepository = \"a/b/c\"", "OWNER/NAME"),
+            ("kind = \"github\"\napp_id = \"1\"", "belong together"),
+            ("kind = \"github\"\ninstallation = 1", "installation"),
+            (
+                "kind = \"gitlab\"\napp_id = \"1\"\napp_key_file = \"/k\"",
+                "GitHub only",
+            ),
+            (
+                "kind = \"github\"\napp_id = \"1\"\napp_key_file = \"/k\"\ntoken_env = \"T\"",
+                "exclude",
+            ),
+            (
+                "kind = \"gitlab\"\nurl = \"https://github.com\"",
+                "github.com",
+            ),
+        ] {
+            let problems = section(text).problems();
+            assert!(
+                problems.len() == 1 && problems[0].contains(word),
+                "{text}: {problems:?}"
+            );
+        }
+        let own = "kind = \"gitlab\"\nurl = \"https://h.example/gitlab\"\ntoken_env = \"T\"\n";
+        let found = located(own, &["https://h.example/gitlab/a/b/c.git"]).unwrap();
+        assert_eq!(
+            found,
+            (
+                "https://h.example/gitlab/api/v4".to_owned(),
+                "a/b/c".to_owned()
+            )
+        );
     }
 }

@@ -125,6 +125,7 @@ impl LayeredConfig {
             "spool": project.spool,
             "sandbox": project.sandbox,
             "forge": project.forge,
+            "tracker": project.tracker,
             "connection": project.connections,
             "server": project.server,
             "landing": project.landing,

@@ -103,7 +103,7 @@ impl RunProgress {
             self.ended.remove(&ticket.id);
         }
         // Waiting and ended tickets have nothing that moves.
-        if !ticket.stage.is_active() {
+        if ticket.rests() {
             self.lanes.remove(&ticket.id);
             return;
         }

@@ -434,6 +434,9 @@ pub async fn print_summary(
             short_commit(&submission.commit)
         ));
     }
+    if let Some(line) = ticket::pull_request(ticket) {
+        out.line(line);
+    }
     Ok((stored, exit))
 }
 
@@ -477,6 +480,8 @@ fn next_step(ticket: &Ticket, exit: ExitKind) -> Option<String> {
     match exit {
         ExitKind::Interrupted => Some(format!("countersign run {id}")),
         ExitKind::Failed => Some(format!("countersign log {id}")),
+        // After the merge another run, or a server, ends the ticket.
+        ExitKind::Done if ticket.waits_for_forge() => Some(format!("countersign run {id}")),
         ExitKind::Done => {
             let landed = ticket.landed.as_ref()?;
             let own = ticket
@@ -503,7 +508,7 @@ fn headline(ticket: &Ticket) -> String {
             count_noun(ticket.rounds.len(), "round")
         ),
         (_, _, Some(why)) => format!("{}: {why}", ticket.stage),
-        _ if !ticket.waits_for.is_empty() => {
+        _ if !ticket.waits_for.is_empty() || ticket.waits_for_forge() => {
             format!("{}, waits {}", ticket.stage, ticket.describe_wait())
         }
         _ => format!("{} in round {}, {spent}", ticket.stage, ticket.round),

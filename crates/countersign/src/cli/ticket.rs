@@ -425,6 +425,18 @@ async fn show(id: &str, context: &Context) -> Result<ExitKind, Failure> {
     Ok(ExitKind::Done)
 }
 
+/// Names the pull request of a ticket, with its state on the forge.
+pub fn pull_request(ticket: &Ticket) -> Option<String> {
+    let change = ticket.change.as_ref()?;
+    let draft = if change.draft { ", draft" } else { "" };
+    let url = findings::one_line(&change.url);
+    Some(format!(
+        "pull request {} ({}{draft}) {url}",
+        change.number,
+        change.phase.as_str()
+    ))
+}
+
 /// Renders a ticket as text.
 pub fn describe(stored: &Stored) -> Vec<String> {
     let ticket = &stored.ticket;
@@ -455,6 +467,7 @@ pub fn describe(stored: &Stored) -> Vec<String> {
             approval.policy
         ));
     }
+    lines.extend(pull_request(ticket).map(|line| format!("  {line}")));
     if let Some(escalation) = &ticket.escalation {
         lines.push(format!("  {}", describe_reason(&escalation.reason)));
         let evidence = findings::clean(&describe_evidence(ticket));

@@ -10,6 +10,7 @@ mod landings;
 mod pauses;
 mod play;
 mod power;
+mod pull_requests;
 mod queue;
 
 use std::time::Duration;

@@ -22,6 +22,7 @@ pub mod learning;
 mod machine;
 mod money;
 mod proof;
+mod pull_requests;
 mod review;
 mod run;
 mod session_hook;

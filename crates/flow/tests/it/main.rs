@@ -23,6 +23,7 @@ mod open_answers;
 mod panel;
 mod person;
 mod preset;
+mod pull_request;
 mod rejection;
 mod rounds;
 mod table;

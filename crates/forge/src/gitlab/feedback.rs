@@ -44,7 +44,8 @@ impl Gitlab {
             let finding = head.and_then(|note| marker_key(&text(note, "body"), "finding"));
             let resolved = notes.first().is_some_and(|note| note["resolved"] == true);
             for (index, note) in notes.iter().enumerate() {
-                let Some(mut comment) = read::comment(note, &change.to_string(), &own) else {
+                let Some(mut comment) = read::comment(note, &change.to_string(), &own, &self.pages)
+                else {
                     continue;
                 };
                 comment.in_reply_to = first.clone().filter(|_| index > 0);

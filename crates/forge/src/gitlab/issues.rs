@@ -218,7 +218,7 @@ impl Tracker for Gitlab {
             comments.extend(
                 notes
                     .iter()
-                    .filter_map(|note| read::comment(note, on, &own)),
+                    .filter_map(|note| read::comment(note, on, &own, &self.pages)),
             );
         } else {
             // GitLab has no list of all notes; its events have them, by the day.
@@ -234,7 +234,7 @@ impl Tracker for Gitlab {
                     Some("Issue") => format!("#{number}"),
                     _ => continue,
                 };
-                comments.extend(read::comment(note, &on, &own));
+                comments.extend(read::comment(note, &on, &own, &self.pages));
             }
         }
         comments.retain(|comment| comment.updated_at >= *since);

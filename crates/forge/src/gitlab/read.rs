@@ -79,7 +79,7 @@ pub fn issue(value: &Value) -> TrackedIssue {
 }
 
 /// Reads a note. GitLab writes notes of its own (`system`), which are nobody's words.
-pub fn comment(note: &Value, on: &str, own: &str) -> Option<PersonComment> {
+pub fn comment(note: &Value, on: &str, own: &str, pages: &str) -> Option<PersonComment> {
     if note["system"] == true {
         return None;
     }
@@ -112,7 +112,10 @@ pub fn comment(note: &Value, on: &str, own: &str) -> Option<PersonComment> {
         resolved: note["resolved"] == true,
         created_at,
         updated_at,
-        url: String::new(),
+        url: match on.strip_prefix('#') {
+            Some(issue) => format!("{pages}/issues/{issue}#note_{}", id(note)),
+            None => format!("{pages}/merge_requests/{on}#note_{}", id(note)),
+        },
     })
 }
 

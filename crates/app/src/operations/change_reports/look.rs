@@ -469,8 +469,10 @@ impl Look<'_> {
             }
         };
         let seen = observation(change, ChangePhase::Open, waits_for);
-        // A sentence does not change the plan, so the look ends here.
-        self.observe(state, seen).await?;
+        // The summary says it too.
+        if self.observe(state, seen).await? {
+            return Ok(Step::Restart);
+        }
         Ok(Step::Ended(outcome))
     }
 

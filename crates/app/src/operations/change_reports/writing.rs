@@ -123,7 +123,9 @@ impl ReportWriter<'_> {
             }
             let is_known = written.threads.contains_key(&thread.finding);
             let entry = self.ticket.ledger.get(&thread.finding);
-            if let Some(entry) = entry.filter(|_| thread.is_open && !is_known) {
+            // A finding that is closed before the first look gets its thread as well: it is the
+            // record of what was found.
+            if let Some(entry) = entry.filter(|_| !is_known) {
                 self.ensure_thread(self.draft(entry), lines).await?;
             }
             if is_known || !thread.is_open || thread.reply.is_some() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::operations::forge_work::ForgeSubject;
 
-/// What a webhook is about.
+/// Repository and place of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookNews {
     /// OWNER/NAME, or the key of a project.

@@ -31,6 +31,11 @@ pub struct GithubState {
     /// Requests that were refused with 422, by their message.
     pub refused: Vec<String>,
     pub conflict: bool,
+    pub requests: usize,
+    /// Number of a request that is never answered, and whether it is carried out before.
+    pub stop_at: Option<(usize, bool)>,
+    /// True after that request.
+    pub stopped: bool,
     next_id: u64,
     bare: PathBuf,
 }
@@ -38,6 +43,7 @@ pub struct GithubState {
 pub struct Github {
     pub state: Arc<Mutex<GithubState>>,
     pub bare: PathBuf,
+    _place: tempfile::TempDir,
 }
 
 type Answer = (u16, Value);
@@ -66,7 +72,9 @@ fn git(bare: &Path, words: &[&str]) -> String {
 impl Github {
     /// Starts it, and makes it the remote and the forge of a world. `landing` goes into `[landing]`.
     pub fn of(world: &World, landing: &str) -> Self {
-        let bare = world.root().join("forge.git");
+        // Outside of the world, in which a run changes nothing but its own.
+        let place = tempfile::tempdir().unwrap();
+        let bare = std::fs::canonicalize(place.path()).unwrap().join("r.git");
         let settings = format!("{}\n[landing]\n{landing}\n", super::SETTINGS);
         world.write("countersign.toml", &settings);
         world.commit("Land as pull requests");
@@ -99,7 +107,13 @@ impl Github {
                     let mut stream = StreamOwned::new(connection, stream);
                     // A client that is killed goes away in the middle.
                     while let Ok((head, body)) = read(&mut stream) {
-                        let (status, value) = shared.lock().unwrap().answer(&head, &body);
+                        let answer = shared.lock().unwrap().answer_or_stop(&head, &body);
+                        let Some((status, value)) = answer else {
+                            // The client is killed while it waits.
+                            loop {
+                                std::thread::park();
+                            }
+                        };
                         let text = value.to_string();
                         let reply = format!(
                             "HTTP/1.1 {status} .\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{text}",
@@ -113,7 +127,11 @@ impl Github {
                 });
             }
         });
-        Self { state, bare }
+        Self {
+            state,
+            bare,
+            _place: place,
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, GithubState> {
@@ -252,6 +270,20 @@ impl GithubState {
             "subject_type": comment["subject_type"].as_str().unwrap_or("line")});
         self.threads.push(thread.clone());
         thread
+    }
+
+    fn answer_or_stop(&mut self, head: &str, body: &[u8]) -> Option<Answer> {
+        self.requests += 1;
+        match self.stop_at {
+            Some((at, is_carried_out)) if self.requests == at => {
+                if is_carried_out {
+                    self.answer(head, body);
+                }
+                self.stopped = true;
+                None
+            }
+            _ => Some(self.answer(head, body)),
+        }
     }
 
     fn answer(&mut self, head: &str, body: &[u8]) -> Answer {
