@@ -418,7 +418,8 @@ pub(crate) fn encoded(text: &str) -> String {
         } else {
             out.push('%');
             for digit in [byte >> 4, byte & 15] {
-                out.extend(char::from_digit(u32::from(digit), 16));
+                let digit = char::from_digit(u32::from(digit), 16);
+                out.extend(digit.map(|digit| digit.to_ascii_uppercase()));
             }
         }
     }
