@@ -409,6 +409,11 @@ fn origin(url: &str) -> &str {
     &url[..start + end]
 }
 
+/// Returns one parameter of an address.
+pub(crate) fn parameter(sign: char, name: &str, value: &str) -> String {
+    format!("{sign}{name}={}", encoded(value))
+}
+
 /// Percent-encodes everything but letters, digits and `-._~`.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::new();

@@ -50,6 +50,7 @@ impl FakeForgejo {
         (status, json!({"message": message}))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of routes")]
     fn write(&mut self, method: &str, parts: &[&str], body: &Value) -> Answer {
         let times = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z");
         match (method, parts) {

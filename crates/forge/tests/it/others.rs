@@ -101,7 +101,7 @@ async fn twice<W: World>() {
     assert_eq!(fake.0.lock().unwrap().totals(), before);
 }
 
-async fn deaths<W: World>() {
+async fn deaths<W: World>() -> usize {
     let (reference, transport) = connect::<W>(&fake::<W>(), Fault::None);
     story(&*reference, W::ISSUE).await.unwrap();
     let points = transport.exchanges();
@@ -118,7 +118,7 @@ async fn deaths<W: World>() {
             assert_end::<W>(&totals, &format!("died at {at} of {points}, sent: {sent}"));
         }
     }
-    println!("{} deaths, one of everything each time", 2 * points);
+    2 * points
 }
 
 async fn losses<W: World>() {
@@ -197,12 +197,14 @@ async fn forgejo_told_twice_changes_nothing_more() {
 
 #[tokio::test]
 async fn gitlab_after_a_death_at_any_point_has_no_duplicate() {
-    deaths::<OnGitlab>().await;
+    let deaths = deaths::<OnGitlab>().await;
+    println!("{deaths} deaths, one of everything each time");
 }
 
 #[tokio::test]
 async fn forgejo_after_a_death_at_any_point_has_no_duplicate() {
-    deaths::<OnForgejo>().await;
+    let deaths = deaths::<OnForgejo>().await;
+    println!("{deaths} deaths, one of everything each time");
 }
 
 #[tokio::test]
