@@ -148,9 +148,11 @@ impl AppCredential {
             ],
             body,
         };
-        let number = match self.key.installation.or(installed.number) {
-            Some(number) => number,
-            None => {
+        let known = self.key.installation.or(installed.number);
+        let number = if let Some(number) = known {
+            number
+        } else {
+            {
                 let (owner, name) = self.repository.split_once('/').unwrap_or_default();
                 let path = format!("/repos/{}/{}/installation", encoded(owner), encoded(name));
                 let found = sender.send_as_app(request("GET", path, Vec::new())).await?;

@@ -35,6 +35,10 @@ pub struct CommentPlace {
 
 /// A comment, of anybody. Texts are as they were written: neutralise them before they go out again.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, not states"
+)]
 pub struct PersonComment {
     pub comment: CommentRef,
     pub author: String,

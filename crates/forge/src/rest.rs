@@ -409,6 +409,11 @@ fn origin(url: &str) -> &str {
     &url[..start + end]
 }
 
+/// Returns one parameter of an address.
+pub(crate) fn parameter(sign: char, name: &str, value: &str) -> String {
+    format!("{sign}{name}={}", encoded(value))
+}
+
 /// Percent-encodes everything but letters, digits and `-._~`.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::new();
@@ -418,7 +423,8 @@ pub(crate) fn encoded(text: &str) -> String {
         } else {
             out.push('%');
             for digit in [byte >> 4, byte & 15] {
-                out.extend(char::from_digit(u32::from(digit), 16));
+                let digit = char::from_digit(u32::from(digit), 16);
+                out.extend(digit.map(|digit| digit.to_ascii_uppercase()));
             }
         }
     }

@@ -37,15 +37,12 @@ impl Forgejo {
                 let key = marker_key(&text(entry, "body"), "finding");
                 key.filter(|_| is_own(entry, &own))
             };
-            match threads.get(&place) {
-                Some((first, finding)) => {
-                    comment.in_reply_to = Some(String::clone(first));
-                    comment.finding = own_finding().or_else(|| Option::clone(finding));
-                }
-                None => {
-                    comment.finding = own_finding();
-                    threads.insert(place, (id(entry), comment.finding.clone()));
-                }
+            if let Some((first, finding)) = threads.get(&place) {
+                comment.in_reply_to = Some(String::clone(first));
+                comment.finding = own_finding().or_else(|| Option::clone(finding));
+            } else {
+                comment.finding = own_finding();
+                threads.insert(place, (id(entry), comment.finding.clone()));
             }
             comments.push(comment);
         }

@@ -14,7 +14,7 @@ use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
     ForgePermission, TrackedIssue,
 };
-use crate::rest::{encoded, until_answered};
+use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
 use crate::{ForgeError, Tracker};
 
@@ -134,13 +134,13 @@ impl Tracker for Forgejo {
         }
         let mut path = self.path("/issues?state=open&type=issues");
         if !filter.labels.is_empty() {
-            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+            path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
         }
         if let Some(assignee) = &filter.assignee {
-            path.push_str(&format!("&assigned_by={}", encoded(assignee)));
+            path.push_str(&parameter('&', "assigned_by", assignee));
         }
         if !cursor.updated_at.is_empty() {
-            path.push_str(&format!("&since={}", encoded(&cursor.updated_at)));
+            path.push_str(&parameter('&', "since", &cursor.updated_at));
         }
         let found = self.list(&path).await?;
         // A label that the repository does not have filters nothing, so the filter is applied again.
@@ -174,7 +174,7 @@ impl Tracker for Forgejo {
             None => self.path("/issues/comments"),
         };
         if !since.is_empty() {
-            path.push_str(&format!("?since={}", encoded(since)));
+            path.push_str(&parameter('?', "since", since));
         }
         let found = self.list(&path).await?;
         let comment = |entry| read::comment(entry, &read::belongs_to(entry), &own);

@@ -12,7 +12,7 @@ use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
     ForgePermission, TrackedIssue,
 };
-use crate::rest::{encoded, parse_json, until_answered};
+use crate::rest::{encoded, parameter, parse_json, until_answered};
 use crate::{ForgeError, Tracker};
 
 impl Github {
@@ -131,13 +131,13 @@ impl Tracker for Github {
         }
         let mut path = self.path("/issues?state=open&sort=updated&direction=asc&per_page=100");
         if !filter.labels.is_empty() {
-            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+            path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
         }
         if let Some(assignee) = &filter.assignee {
-            path.push_str(&format!("&assignee={}", encoded(assignee)));
+            path.push_str(&parameter('&', "assignee", assignee));
         }
         if !cursor.updated_at.is_empty() {
-            path.push_str(&format!("&since={}", encoded(&cursor.updated_at)));
+            path.push_str(&parameter('&', "since", &cursor.updated_at));
         }
         let (found, etag) = self.page_since(&path, cursor.etag.as_deref()).await?;
         // GitHub lists pull requests as issues too; they move the cursor all the same.
@@ -158,7 +158,7 @@ impl Tracker for Github {
         let mut filter = "?sort=updated&direction=asc&per_page=100".to_owned();
         let since = &query.cursor.updated_at;
         if !since.is_empty() {
-            filter.push_str(&format!("&since={}", encoded(since)));
+            filter.push_str(&parameter('&', "since", since));
         }
         let etag = query.cursor.etag.as_deref();
         let path = self.path(&format!("/issues{on}/comments{filter}"));

@@ -15,7 +15,7 @@ use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
     ForgePermission, TrackedIssue,
 };
-use crate::rest::{encoded, until_answered};
+use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
 use crate::{ForgeError, Tracker};
 
@@ -188,13 +188,13 @@ impl Tracker for Gitlab {
         }
         let mut path = self.path("/issues?state=opened&order_by=updated_at&sort=asc&per_page=100");
         if !filter.labels.is_empty() {
-            path.push_str(&format!("&labels={}", encoded(&filter.labels.join(","))));
+            path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
         }
         if let Some(assignee) = &filter.assignee {
-            path.push_str(&format!("&assignee_username={}", encoded(assignee)));
+            path.push_str(&parameter('&', "assignee_username", assignee));
         }
         if !cursor.updated_at.is_empty() {
-            path.push_str(&format!("&updated_after={}", encoded(&cursor.updated_at)));
+            path.push_str(&parameter('&', "updated_after", &cursor.updated_at));
         }
         let found = self.rest.get(&path).await?;
         let issues: Vec<TrackedIssue> = entries(&found).iter().map(read::issue).collect();
@@ -224,7 +224,7 @@ impl Tracker for Gitlab {
             // GitLab has no list of all notes; its events have them, by the day.
             let mut path = self.path("/events?target_type=note&sort=asc");
             if let Some(day) = since.get(..10) {
-                path.push_str(&format!("&after={}", encoded(&read::day_before(day))));
+                path.push_str(&parameter('&', "after", &read::day_before(day)));
             }
             for event in self.rest.list(&path, PAGE).await? {
                 let note = &event["note"];

@@ -13,7 +13,7 @@ use crate::fake_github::{FakeGithub, TOKEN};
 
 pub const DIFF: &str =
     "diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -1,2 +1,3 @@\n one\n+two\n three\n";
-const HEAD: &str = "1111111111111111111111111111111111111111";
+pub const HEAD: &str = "1111111111111111111111111111111111111111";
 
 /// A clock that jumps instead of waiting, and counts.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl ForgeClock for JumpingClock {
 
 /// Fault of the transport.
 #[derive(Debug)]
-enum Fault {
+pub enum Fault {
     None,
     /// The process dies at this exchange, before it is sent or before its answer.
     Dies {
@@ -45,12 +45,34 @@ enum Fault {
 }
 
 #[derive(Debug)]
-struct FaultyTransport {
-    fake: Arc<FakeGithub>,
+pub struct FaultyTransport {
+    fake: Arc<dyn ForgeTransport>,
     clock: Arc<JumpingClock>,
     count: AtomicUsize,
     fault: Fault,
     write_times: Mutex<Vec<i64>>,
+}
+
+impl FaultyTransport {
+    pub fn new(fake: Arc<dyn ForgeTransport>, clock: Arc<JumpingClock>, fault: Fault) -> Self {
+        Self {
+            fake,
+            clock,
+            count: AtomicUsize::new(0),
+            fault,
+            write_times: Mutex::default(),
+        }
+    }
+
+    pub fn exchanges(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    pub fn writes_are_slow(&self) -> bool {
+        let times = self.write_times.lock().unwrap();
+        let mut minutes = times.windows(81);
+        minutes.all(|window| window[80] - window[0] >= 60_000)
+    }
 }
 
 fn reply(status: u16, header: &str, value: &str) -> WireResponse {
@@ -146,13 +168,8 @@ pub fn connect(transport: Arc<dyn ForgeTransport>, clock: Arc<JumpingClock>, api
 
 fn adapter(fake: &Arc<FakeGithub>, fault: Fault) -> (Github, Arc<FaultyTransport>) {
     let clock = Arc::new(JumpingClock::default());
-    let transport = Arc::new(FaultyTransport {
-        fake: Arc::clone(fake),
-        clock: Arc::clone(&clock),
-        count: AtomicUsize::new(0),
-        fault,
-        write_times: Mutex::default(),
-    });
+    let transport = FaultyTransport::new(Arc::clone(fake) as _, Arc::clone(&clock), fault);
+    let transport = Arc::new(transport);
     (
         connect(
             Arc::clone(&transport) as _,
@@ -233,7 +250,7 @@ async fn settle(forge: &dyn Forge, state: ThreadState, reply: &str) -> Result<()
         .await
 }
 
-async fn story(forge: &dyn Forge) -> Result<(), ForgeError> {
+pub async fn story(forge: &dyn Forge, issue: &str) -> Result<(), ForgeError> {
     open(forge, true).await?;
     forge.ensure_gate(&gate(GateState::Pending)).await?;
     let first = vec![
@@ -261,7 +278,7 @@ async fn story(forge: &dyn Forge) -> Result<(), ForgeError> {
     open(forge, false).await?;
     forge.ensure_gate(&gate(GateState::Success)).await?;
     summarise(forge, "three").await?;
-    forge.ensure_issue_state("7", &IssueGoal::Done).await?;
+    forge.ensure_issue_state(issue, &IssueGoal::Done).await?;
     let order = MergeOrder {
         change: 1,
         commit: HEAD.to_owned(),
@@ -315,7 +332,7 @@ fn assert_end(fake: &FakeGithub, story: &str) {
 async fn the_story_told_twice_changes_nothing_more() {
     let fake = fake();
     let (forge, _) = adapter(&fake, Fault::None);
-    story(&forge).await.unwrap();
+    story(&forge, "7").await.unwrap();
     assert_end(&fake, "once");
     let before = fake.0.lock().unwrap().writes;
     forge.ensure_gate(&gate(GateState::Success)).await.unwrap();
@@ -334,13 +351,13 @@ async fn the_story_told_twice_changes_nothing_more() {
 #[tokio::test]
 async fn a_process_that_dies_at_any_point_leaves_no_duplicate() {
     let (reference, transport) = adapter(&fake(), Fault::None);
-    story(&reference).await.unwrap();
+    story(&reference, "7").await.unwrap();
     let points = transport.count.load(Ordering::SeqCst);
     for at in 0..points {
         for sent in [false, true] {
             let fake = fake();
             let (dying, _) = adapter(&fake, Fault::Dies { at, sent });
-            assert!(story(&dying).await.is_err());
+            assert!(story(&dying, "7").await.is_err());
             // A merged change is the end of the story: a new process only looks at it.
             let merged = fake
                 .0
@@ -358,7 +375,7 @@ async fn a_process_that_dies_at_any_point_leaves_no_duplicate() {
                 };
                 assert_eq!(next.merge(&order).await, Ok(MergeReport::Merged));
             } else {
-                story(&next).await.unwrap();
+                story(&next, "7").await.unwrap();
             }
             assert_end(&fake, &format!("died at {at} of {points}, sent: {sent}"));
         }
@@ -372,18 +389,12 @@ async fn with_three_of_ten_answers_lost_the_end_is_the_same() {
         let fake = fake();
         let (forge, transport) = adapter(&fake, Fault::Lossy(AtomicU64::new(seed)));
         let mut tries = 0;
-        while let Err(error) = story(&forge).await {
+        while let Err(error) = story(&forge, "7").await {
             tries += 1;
             assert!(error.is_lost() && tries < 20, "{error}");
         }
         assert_end(&fake, &format!("seed {seed}"));
-        let times = transport.write_times.lock().unwrap();
-        assert!(
-            times
-                .windows(81)
-                .all(|window| window[80] - window[0] >= 60_000),
-            "more than 80 writes a minute"
-        );
+        assert!(transport.writes_are_slow(), "more than 80 writes a minute");
     }
 }
 

@@ -5,6 +5,11 @@
 )]
 
 mod conformance;
+mod fake_forgejo;
 mod fake_github;
+mod fake_gitlab;
+mod fakes;
+mod jira;
 mod lines;
+mod others;
 mod wire;

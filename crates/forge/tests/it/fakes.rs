@@ -1,0 +1,78 @@
+//! The parts that all fakes of servers share.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use forge::{ForgeTransport, WireFailure, WireRequest, WireResponse};
+use serde_json::{Value, json};
+
+pub const TOKEN: &str = "token_never_shown";
+
+/// Everything that a story left behind, in the same terms for every forge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub changes: usize,
+    pub merged: bool,
+    pub reviews: usize,
+    pub threads: usize,
+    pub replies: usize,
+    /// `None` where threads cannot be resolved.
+    pub resolved: Option<usize>,
+    pub comments: Vec<String>,
+    pub labels: Vec<String>,
+    pub issue_closed: bool,
+    pub gate: Option<String>,
+    pub writes: usize,
+    pub refused: Vec<String>,
+}
+
+/// A server that remembers.
+pub trait Fake: Send + std::fmt::Debug {
+    fn answer(&mut self, request: &WireRequest) -> WireResponse;
+    fn totals(&self) -> Totals;
+}
+
+/// A fake behind a transport.
+#[derive(Debug)]
+pub struct Served<F>(pub Mutex<F>);
+
+#[async_trait]
+impl<F: Fake> ForgeTransport for Served<F> {
+    async fn exchange(&self, request: &WireRequest) -> Result<WireResponse, WireFailure> {
+        Ok(self.0.lock().unwrap().answer(request))
+    }
+}
+
+/// Splits a request into path, query and body. The path is below the API.
+pub fn split(request: &WireRequest, api: &str) -> (String, String, Value) {
+    let rest = request.url.split_once(api).map_or("", |(_, rest)| rest);
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let body = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
+    (path.to_owned(), query.to_owned(), body)
+}
+
+pub fn number(query: &str, name: &str, default: usize) -> usize {
+    let found = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+    found.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+pub fn page(entries: &[Value], query: &str) -> (u16, Value) {
+    let size = number(query, "limit", number(query, "per_page", 20));
+    let first = (number(query, "page", 1) - 1) * size;
+    let entries: Vec<&Value> = entries.iter().skip(first).take(size).collect();
+    (200, json!(entries))
+}
+
+pub fn reply(status: u16, value: &Value) -> WireResponse {
+    WireResponse {
+        status,
+        headers: Vec::new(),
+        body: if value.is_null() {
+            Vec::new()
+        } else {
+            value.to_string().into_bytes()
+        },
+    }
+}
