@@ -80,24 +80,3 @@ fn the_command_alone_says_what_to_do_next() {
         .ends_with(0);
     world.call(&[]).ends_with(0).says("Greet the user");
 }
-
-#[test]
-fn a_pull_request_is_refused_with_what_to_do_instead() {
-    let world = World::new();
-    let ran = world.call(&["run", "Greet", "--land", "pr"]).ends_with(2);
-    assert!(ran.err.contains("not available yet"), "{}", ran.err);
-    assert!(ran.err.contains("branch"), "{}", ran.err);
-    world.write(
-        "countersign.toml",
-        "[policy]\nland = \"pr\"\nmax_rounds = 9\n[landing]\nmessage = \"{titel}\"\n",
-    );
-    let ran = world.call(&["config", "check", "countersign.toml"]);
-    let said = format!("{}{}", ran.out, ran.err);
-    for part in [
-        "not available yet",
-        "max_rounds = 9",
-        "unknown placeholder {titel}",
-    ] {
-        assert!(said.contains(part), "{part}\n{said}");
-    }
-}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{PATIENCE, Tally, blows};
 use crate::crash::instants::Instants;
 use crate::support::crew::{
-    GOOD, HASTY, always, approves, builds, crew, empty_name, rejects, rounds, verifies,
+    GOOD, HASTY, approves, builds, crew, empty_name, rejects, rounds, verifies,
 };
 use crate::support::github::Github;
 use crate::support::processes::signal_group;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use findings::ReviewClaim;
 use flow::event::{Choice, Lease};
 use flow::ledger::{FindingStatus, LedgerEntry};
-use flow::policy::{MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, VerifyNewFindings, Votes};
+use flow::policy::{Land, MinorOnly, Policy, ROUNDS_HARD_CAP, RedOnBase, VerifyNewFindings, Votes};
 use flow::ticket::{Approval, ApprovedBy, BlockedReason, CheckOutcome, PanelReviewer, Ticket};
 use flow::usage::Caps;
 use flow::{Effect, Event, EventKind, Refused, Stage, Task, Usage, advance};
@@ -35,7 +35,7 @@ impl Watch {
         let mut watch = Self::default();
         watch.stages.insert(story.stage());
         watch.jobs_agree(&story.ticket, &story.effects);
-        way_forward(&story.ticket);
+        way_forward(&story.ticket, &story.policy);
         watch
     }
 
@@ -54,7 +54,7 @@ impl Watch {
         self.nobody_judges_their_own_work(before, event, after);
         self.countersigners_said_yes(before, event, after, policy);
         self.budget_is_hard(before, event, story);
-        way_forward(after);
+        way_forward(after, policy);
         approval_is_exact(after, policy);
         must_fix_stays(before, event, after, policy);
         verdicts_leave_nobody_waiting(after, policy);
@@ -319,7 +319,7 @@ fn tree(ticket: &Ticket) -> String {
 }
 
 /// A ticket that is not terminal waits for a job, a dependency or a person.
-fn way_forward(ticket: &Ticket) {
+fn way_forward(ticket: &Ticket, policy: &Policy) {
     let queues: Vec<&str> = ticket.jobs.iter().map(|job| job.task.word()).collect();
     let held = ticket.jobs.iter().any(|job| job.holder.is_some());
     let stage = ticket.stage;
@@ -344,6 +344,8 @@ fn way_forward(ticket: &Ticket) {
                     .all(|queue| ["review", "verify"].contains(queue))
             );
         }
+        // The forge is the way forward, and a report has no place among the jobs.
+        Stage::Approved if policy.land == Land::Pr => assert!(queues.is_empty(), "{queues:?}"),
         Stage::Approved => assert!(queues == ["merge"] && !held, "{queues:?}"),
         Stage::Merging => assert!(queues == ["merge"] && held, "{queues:?}"),
         Stage::Blocked => {
