@@ -159,9 +159,15 @@ pub fn router(state: &ServerState) -> Router<ServerState> {
         .route("/tickets/{ticket}/runs/{run}", get(runs::show))
         .route("/agents", get(agents::show))
         .route("/queues", get(queues::show))
-        .route("/new", get(new_work::ticket_page).post(new_work::add_ticket))
+        .route(
+            "/new",
+            get(new_work::ticket_page).post(new_work::add_ticket),
+        )
         .route("/epics", get(epics::list))
-        .route("/epics/new", get(new_work::epic_page).post(new_work::add_epic))
+        .route(
+            "/epics/new",
+            get(new_work::epic_page).post(new_work::add_epic),
+        )
         .route("/epics/{epic}", get(epics::show))
         .route("/jump", get(jump::go))
         .route("/jump/list", get(jump::suggest))

@@ -9,9 +9,9 @@ use flow::ticket::Spec;
 use flow::{Event, Policy, Role, Ticket, TicketId};
 use store::{EventBody, EventQuery, Page, Stored, TicketQuery};
 
+use super::App;
 use super::plans::{self, RunPlan};
 use super::project::{self, ProjectOptions};
-use super::App;
 use crate::failure::Failure;
 use crate::settings::ticket_file::id_for;
 

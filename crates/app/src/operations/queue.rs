@@ -55,7 +55,9 @@ pub async fn load_queues(app: &App) -> Result<Vec<QueueState>, Failure> {
                 most: AGES_MAX,
             };
             let jobs = store.jobs(&query, &page).await?.items;
-            let ages = jobs.iter().map(|job| app.now().0 - job.created_at.0.max(job.not_before.0));
+            let ages = jobs
+                .iter()
+                .map(|job| app.now().0 - job.created_at.0.max(job.not_before.0));
             let mut ages: Vec<u64> = ages.map(|age| u64::try_from(age).unwrap_or(0)).collect();
             ages.sort_unstable();
             let percentile = |percent: usize| {

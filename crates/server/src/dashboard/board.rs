@@ -73,8 +73,12 @@ pub async fn columns(context: &PageContext) -> Result<Vec<Markup>, Failure> {
         // is read from the end.
         let sort = if id == ENDED { "-updated" } else { "-priority" };
         let filter = TicketFilter::parse(&query);
-        let rows = ticket_search::search(&context.app, &filter, (Some(sort), None), CARDS_MAX).await?;
-        let all = format!("/tickets{}", query_text([("q", query.as_str()), ("sort", sort)]));
+        let rows =
+            ticket_search::search(&context.app, &filter, (Some(sort), None), CARDS_MAX).await?;
+        let all = format!(
+            "/tickets{}",
+            query_text([("q", query.as_str()), ("sort", sort)])
+        );
         columns.push(html! {
             section.column id=(column_id(id)) aria-label=(heading) {
                 h2 { a href=(all) { (heading) } " " span.count { (count) } }

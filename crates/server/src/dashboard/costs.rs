@@ -26,15 +26,27 @@ pub async fn show(context: Viewer) -> PageResult {
     let spent = &costs.spent;
     let accepted = (insights.accepted > 0).then(|| insights.accepted.to_string());
     let facts = [
-        ("Tickets", (insights.tickets > 0).then(|| insights.tickets.to_string())),
+        (
+            "Tickets",
+            (insights.tickets > 0).then(|| insights.tickets.to_string()),
+        ),
         ("Landed", accepted),
-        ("Wait for a person", (insights.escalated > 0).then(|| insights.escalated.to_string())),
+        (
+            "Wait for a person",
+            (insights.escalated > 0).then(|| insights.escalated.to_string()),
+        ),
         ("Spent", usd(spent.usd_micros)),
         ("Per ticket", usd(costs.usd_micros_per_ticket)),
         ("Per round", usd(costs.usd_micros_per_round)),
-        ("Per landed change", costs.usd_micros_per_accepted.and_then(usd)),
+        (
+            "Per landed change",
+            costs.usd_micros_per_accepted.and_then(usd),
+        ),
         ("Tokens", (spent.tokens > 0).then(|| grouped(spent.tokens))),
-        ("Time of agents", (spent.wall_ms > 0).then(|| duration(spent.wall_ms))),
+        (
+            "Time of agents",
+            (spent.wall_ms > 0).then(|| duration(spent.wall_ms)),
+        ),
     ];
     let day = |value: u64, shown: Option<String>, at: flow::Time| PlotBar {
         label: at.to_iso().get(5..10).unwrap_or_default().to_owned(),
@@ -126,7 +138,12 @@ fn cells(one: &FindingOutcomes) -> Markup {
 /// Draws the outcomes as parts of one bar; the words are in the table.
 fn share(one: &FindingOutcomes) -> Markup {
     let whole = one.found.max(1);
-    let parts = [("fixed", one.fixed), ("refuted", one.refuted), ("waived", one.waived), ("open", one.open)];
+    let parts = [
+        ("fixed", one.fixed),
+        ("refuted", one.refuted),
+        ("waived", one.waived),
+        ("open", one.open),
+    ];
     let mut x = 0;
     html! {
         svg.share viewBox="0 0 100 10" role="img" aria-label=(format!("{} of {} led to a fix", one.fixed, one.found)) {

@@ -239,7 +239,10 @@ impl DiffPage<'_> {
         let is_viewed = |index: &usize| self.viewed.contains(&self.marks[*index]);
         let viewed = (0..diff.files.len()).filter(is_viewed).count();
         let sums = diff.files.iter().fold((0, 0), |(added, removed), file| {
-            (added + file.added.unwrap_or(0), removed + file.removed.unwrap_or(0))
+            (
+                added + file.added.unwrap_or(0),
+                removed + file.removed.unwrap_or(0),
+            )
         });
         let split = self.query.is_split();
         html! {
@@ -284,7 +287,10 @@ impl DiffPage<'_> {
         let mut directories: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
         for (index, file) in self.diff.files.iter().enumerate() {
             let (directory, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
-            directories.entry(directory).or_default().push((index, name));
+            directories
+                .entry(directory)
+                .or_default()
+                .push((index, name));
         }
         html! {
             nav.tree aria-label="Files" {
@@ -318,8 +324,14 @@ impl DiffPage<'_> {
     fn file(&self, index: usize, file: &DiffFile, shown: bool, is_single: bool) -> Markup {
         let generated = diff::is_generated(file);
         let viewed = self.viewed.contains(&self.marks[index]);
-        let found = self.diff.findings_in(&file.path).any(|entry| entry.status.is_open());
-        let has_form = self.query.comment_place().is_some_and(|(place, _)| place == index);
+        let found = self
+            .diff
+            .findings_in(&file.path)
+            .any(|entry| entry.status.is_open());
+        let has_form = self
+            .query
+            .comment_place()
+            .is_some_and(|(place, _)| place == index);
         let open = is_single || has_form || (!viewed && (!generated || found));
         html! {
             details.file id=(format!("file-{index}")) open[open] data-file=(index) {

@@ -13,9 +13,6 @@ use axum::routing::post;
 use super::{PageContext, PageError, Viewer, html, settings};
 use crate::web::ServerState;
 use app::operations::browser_sessions;
-use app::operations::ticket_search::parse_dollars;
-use app::operations::tickets::BudgetScope;
-use app::operations::viewed_files;
 use app::operations::person_findings::PersonFinding;
 use app::operations::questions::Question;
 use app::operations::questions::decisions::{
@@ -26,6 +23,9 @@ use app::operations::questions::people::{
     CreatePause, CreateToken, EndPause, ProviderLimit, RevokeToken,
 };
 use app::operations::questions::work::AcceptEpic;
+use app::operations::ticket_search::parse_dollars;
+use app::operations::tickets::BudgetScope;
+use app::operations::viewed_files;
 
 /// Fields that belong to the form and not to the question.
 const OWN_FIELDS: [&str; 3] = ["form_token", "version", "next"];
@@ -249,7 +249,11 @@ async fn raise_budget(
     let form = SubmittedForm::parse(&body)?;
     let app = form.acting(&context)?;
     let back = ticket_path(&path);
-    let field = |name: &str| form.get(name).map(str::trim).filter(|text| !text.is_empty());
+    let field = |name: &str| {
+        form.get(name)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    };
     let bad = |name: &str| {
         let why = format!("{name} is not a number; nothing was changed.");
         PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why).back_to(&back)

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::layout::{PageFrame, form_token, icon, page, topic};
 use super::parts::{empty, ticket_card, time, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
+use app::operations::TicketRow;
 use app::operations::escalations::PendingEscalation;
 use app::operations::messages::PersonMessage;
 use app::operations::overview::{self, TicketGroup};
@@ -12,7 +13,6 @@ use app::operations::questions::Question;
 use app::operations::questions::decisions::ShowEscalation;
 use app::operations::questions::messages::ListMessages;
 use app::operations::questions::work::ShowStatus;
-use app::operations::TicketRow;
 use app::operations::ticket_search::{self, TicketFilter};
 
 /// Escalations on the page; the rest is on the list of tickets.
@@ -45,7 +45,8 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
     let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
-    let group = |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
+    let group =
+        |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
         h1 { "Inbox" }
         (news(0))
@@ -132,7 +133,9 @@ fn escalation_card(
 /// Makes a sentence of a reason: a capital letter and a full stop.
 fn sentence(reason: &str) -> String {
     let mut letters = reason.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
     let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
     if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
         text

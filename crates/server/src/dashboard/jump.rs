@@ -51,7 +51,11 @@ async fn suggestions(context: &PageContext, text: &str) -> Result<Html<String>, 
     let mut epics = Vec::new();
     if !text.is_empty() {
         epics = ListEpics::default().answer(&context.app).await?.items;
-        epics.retain(|epic| format!("{} {}", epic.id, epic.title).to_lowercase().contains(&lower));
+        epics.retain(|epic| {
+            format!("{} {}", epic.id, epic.title)
+                .to_lowercase()
+                .contains(&lower)
+        });
         epics.truncate(EPICS_MAX);
     }
     let entries = html! {

@@ -34,7 +34,11 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
     let question = ReadLog {
         ticket: given(&query.ticket),
         after: given(&query.after),
-        limit: Some(if words.is_empty() { LINES_MAX } else { SEARCHED_MAX }),
+        limit: Some(if words.is_empty() {
+            LINES_MAX
+        } else {
+            SEARCHED_MAX
+        }),
         ..ReadLog::default()
     };
     let mut lines = question.answer(&context.app).await?;
@@ -46,7 +50,11 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
     lines.items.drain(..surplus);
     let end = format_cursor(lines.end);
     let address = |after: &str| {
-        let pairs = [("ticket", query.ticket.as_str()), ("q", &query.q), ("after", after)];
+        let pairs = [
+            ("ticket", query.ticket.as_str()),
+            ("q", &query.q),
+            ("after", after),
+        ];
         let query = query_text(pairs.into_iter().filter(|(_, value)| !value.is_empty()));
         format!("/log{query}")
     };

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn usual_markdown_becomes_elements() {
-        let shown = render("# One\n\n- `a` and **b**\n\n```sh\nls <x>\n```\n[d](https://e.example/)");
+        let shown =
+            render("# One\n\n- `a` and **b**\n\n```sh\nls <x>\n```\n[d](https://e.example/)");
         for part in [
             "<strong>One</strong>",
             "<li><code>a</code> and <strong>b</strong></li>",
@@ -138,7 +139,14 @@ mod tests {
             "[x]: javascript:alert(1)\n\n[x]",
         ] {
             let shown = render(text);
-            for bad in ["<script", "<img", "<b ", "href=\"java", "href=\"data", "href=\"//"] {
+            for bad in [
+                "<script",
+                "<img",
+                "<b ",
+                "href=\"java",
+                "href=\"data",
+                "href=\"//",
+            ] {
                 assert!(!shown.to_lowercase().contains(bad), "{text}: {shown}");
             }
         }

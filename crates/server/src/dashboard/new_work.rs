@@ -188,7 +188,9 @@ pub async fn add_ticket(context: Viewer, body: Bytes) -> Result<Response, PageEr
         };
         let preview = preview_ticket(&app, &draft.repository, spec).await;
         let preview = preview.map_err(|failure| PageError::from(failure).back_to("/new"))?;
-        return Ok(ticket_form(&context, &draft, Some(&preview)).await?.into_response());
+        return Ok(ticket_form(&context, &draft, Some(&preview))
+            .await?
+            .into_response());
     }
     let question: Result<AddTicket, _> = serde_json::from_value(draft.to_json());
     let question = question.map_err(Failure::usage)?;
@@ -217,7 +219,11 @@ struct EpicLine<'a> {
 
 fn parse_line(line: &str) -> Option<EpicLine<'_>> {
     let (id, rest) = line.split_once(':')?;
-    let (title, needs) = match rest.trim().strip_suffix(')').and_then(|rest| rest.rsplit_once("(after ")) {
+    let (title, needs) = match rest
+        .trim()
+        .strip_suffix(')')
+        .and_then(|rest| rest.rsplit_once("(after "))
+    {
         Some((title, needs)) => (title.trim(), words(needs)),
         None => (rest.trim(), Vec::new()),
     };
@@ -267,7 +273,10 @@ impl EpicDraft {
     /// Returns the tickets as nodes of a graph. Ids that are none are left out; adding refuses them.
     fn nodes(&self) -> Result<Vec<GraphNode>, Failure> {
         let nodes = self.lines()?.into_iter().filter_map(|line| {
-            let needs = line.needs.iter().filter_map(|need| TicketId::new(need).ok());
+            let needs = line
+                .needs
+                .iter()
+                .filter_map(|need| TicketId::new(need).ok());
             Some(GraphNode {
                 id: TicketId::new(line.id).ok()?,
                 title: line.title.to_owned(),
@@ -351,9 +360,13 @@ pub async fn add_epic(context: Viewer, body: Bytes) -> Result<Response, PageErro
             title: draft.title.clone(),
             ..Spec::default()
         };
-        let first = preview_ticket(&app, &draft.repository, spec).await.map_err(back)?;
+        let first = preview_ticket(&app, &draft.repository, spec)
+            .await
+            .map_err(back)?;
         let preview = EpicPreview { nodes, first };
-        return Ok(epic_form(&context, &draft, Some(&preview)).await?.into_response());
+        return Ok(epic_form(&context, &draft, Some(&preview))
+            .await?
+            .into_response());
     }
     let question = ImportFile {
         name: "epic.yaml".to_owned(),

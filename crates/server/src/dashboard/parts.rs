@@ -143,7 +143,10 @@ pub fn query_text<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> St
         .into_iter()
         .filter(|(name, _)| !name.is_empty())
         .collect();
-    format!("?{}", serde_urlencoded::to_string(pairs).unwrap_or_default())
+    format!(
+        "?{}",
+        serde_urlencoded::to_string(pairs).unwrap_or_default()
+    )
 }
 
 /// Encodes a name as one part of a path.

@@ -73,7 +73,8 @@ fn queue_table(context: &PageContext, queues: &[QueueState], pauses: &[Pause]) -
             .iter()
             .any(|pause| matches!(&pause.scope, PauseScope::Queue(queue) if queue == name))
     };
-    let count = |number: u64| html! { td.num { @if number > 0 { (number) } @else { span.quiet { "–" } } } };
+    let count =
+        |number: u64| html! { td.num { @if number > 0 { (number) } @else { span.quiet { "–" } } } };
     html! {
         div.wide { table.rows {
             thead { tr {

@@ -128,7 +128,10 @@ fn turn(number: usize, line: &TranscriptLine) -> Markup {
     let text = findings::shorten(&line.text, TURN_CHARS_MAX);
     let first = findings::shorten(text.lines().next().unwrap_or_default(), FIRST_LINE_CHARS);
     let rest = text.lines().count().saturating_sub(1);
-    let is_call = matches!(line.kind, TranscriptLineKind::Tool | TranscriptLineKind::Output);
+    let is_call = matches!(
+        line.kind,
+        TranscriptLineKind::Tool | TranscriptLineKind::Output
+    );
     html! {
         li.(class) id=(format!("turn-{number}")) data-row {
             a.label href=(format!("#turn-{number}")) title=(format!("Link to turn {number}")) { (number) span.hidden { " " (label) } }

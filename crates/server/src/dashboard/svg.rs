@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow::TicketId;
 use flow::Stage;
+use flow::TicketId;
 use maud::{Markup, html};
 
 use super::parts::stage_tone;
@@ -103,7 +103,11 @@ pub fn graph(nodes: &[GraphNode]) -> Markup {
     let places = places(nodes);
     let right = places.values().map(|place| place.0).max().unwrap_or(0);
     let bottom = places.values().map(|place| place.1).max().unwrap_or(0);
-    let size = format!("0 0 {} {}", right + NODE_WIDTH + 2, bottom + NODE_HEIGHT + 2);
+    let size = format!(
+        "0 0 {} {}",
+        right + NODE_WIDTH + 2,
+        bottom + NODE_HEIGHT + 2
+    );
     html! {
         div.wide.panel {
             svg.graph viewBox=(size) width=(right + NODE_WIDTH + 2) height=(bottom + NODE_HEIGHT + 2) role="group" aria-label="Dependencies" {
@@ -133,7 +137,13 @@ fn edge(from: (usize, usize), to: (usize, usize)) -> Markup {
     let (x2, y2) = (to.0, to.1 + NODE_HEIGHT / 2 + 1);
     let middle = x1 + LAYER_GAP / 2;
     let line = format!("M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}");
-    let head = format!("M{} {}L{x2} {y2}L{} {}", x2.saturating_sub(6), y2 - 4, x2.saturating_sub(6), y2 + 4);
+    let head = format!(
+        "M{} {}L{x2} {y2}L{} {}",
+        x2.saturating_sub(6),
+        y2 - 4,
+        x2.saturating_sub(6),
+        y2 + 4
+    );
     html! { path.edge d=(line) {} path.edge d=(head) {} }
 }
 
@@ -157,7 +167,10 @@ fn places(nodes: &[GraphNode]) -> BTreeMap<TicketId, (usize, usize)> {
     for node in nodes {
         let layer = layers.get(&node.id).copied().unwrap_or(0);
         let row = heights.entry(layer).or_default();
-        let place = (layer * (NODE_WIDTH + LAYER_GAP), *row * (NODE_HEIGHT + NODE_GAP));
+        let place = (
+            layer * (NODE_WIDTH + LAYER_GAP),
+            *row * (NODE_HEIGHT + NODE_GAP),
+        );
         places.insert(node.id.clone(), place);
         *row += 1;
     }
@@ -195,7 +208,11 @@ mod tests {
             shown: "0".to_owned(),
         };
         assert!(bars("t", &[]).into_string().is_empty());
-        assert!(days("t", std::slice::from_ref(&zero)).into_string().is_empty());
+        assert!(
+            days("t", std::slice::from_ref(&zero))
+                .into_string()
+                .is_empty()
+        );
         assert!(bars("t", &[zero]).into_string().is_empty());
         let cycle = [node("a", &["b"]), node("b", &["a"])];
         assert!(graph(&cycle).into_string().contains("/tickets/a"));

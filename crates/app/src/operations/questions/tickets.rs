@@ -152,7 +152,10 @@ pub(crate) fn format_position(row: &TicketRow, order: TicketOrder) -> String {
     }
 }
 
-pub(crate) fn parse_position(text: &str, order: TicketOrder) -> Result<(Option<i64>, i64), Failure> {
+pub(crate) fn parse_position(
+    text: &str,
+    order: TicketOrder,
+) -> Result<(Option<i64>, i64), Failure> {
     let read = || match order.by {
         TicketSort::Created => Some((None, text.parse().ok()?)),
         _ => {

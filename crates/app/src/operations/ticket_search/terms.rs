@@ -7,13 +7,22 @@ use store::TicketRow;
 /// Terms with their meaning, for help texts.
 pub const SEARCH_TERMS: [(&str, &str); 10] = [
     ("stage:reviewing,rework", "in one of these stages"),
-    ("agent:claude", "built or reviewed by an agent with this in its name"),
+    (
+        "agent:claude",
+        "built or reviewed by an agent with this in its name",
+    ),
     ("repo:shop", "in a repository with this in its path"),
     ("epic:pay", "of this epic"),
     ("label:gpu", "that needs a worker with this label"),
-    ("finding:high", "with a finding of this severity, state, category or title"),
+    (
+        "finding:high",
+        "with a finding of this severity, state, category or title",
+    ),
     ("cost>1", "that cost more than a dollar; also < for less"),
-    ("age>2h", "created longer ago; s, min, h, d; also < for newer"),
+    (
+        "age>2h",
+        "created longer ago; s, min, h, d; also < for newer",
+    ),
     ("round>1", "in a later round"),
     ("priority>50", "more urgent"),
 ];
@@ -157,14 +166,43 @@ impl TicketFilter {
 
     /// Checks the terms about agents, labels and findings.
     pub(super) fn matches_ticket(&self, ticket: &Ticket) -> bool {
-        let mut names: Vec<String> = ticket.builders.iter().map(|name| name.to_lowercase()).collect();
-        let assigned = [&ticket.assigned.builder, &ticket.assigned.reviewer, &ticket.assigned.built_by];
-        names.extend(assigned.into_iter().flatten().map(|name| name.to_lowercase()));
-        names.extend(ticket.jobs.iter().filter_map(|job| job.holder.as_ref()).map(|name| name.to_lowercase()));
+        let mut names: Vec<String> = ticket
+            .builders
+            .iter()
+            .map(|name| name.to_lowercase())
+            .collect();
+        let assigned = [
+            &ticket.assigned.builder,
+            &ticket.assigned.reviewer,
+            &ticket.assigned.built_by,
+        ];
+        names.extend(
+            assigned
+                .into_iter()
+                .flatten()
+                .map(|name| name.to_lowercase()),
+        );
+        names.extend(
+            ticket
+                .jobs
+                .iter()
+                .filter_map(|job| job.holder.as_ref())
+                .map(|name| name.to_lowercase()),
+        );
         let rounds = ticket.rounds.iter();
         let panels = rounds.flat_map(|round| &round.panel).chain(&ticket.panel);
-        names.extend(panels.filter_map(|one| one.answer.as_ref()).map(|answer| answer.reviewer.to_lowercase()));
-        let labels: Vec<String> = ticket.spec.context.needs.iter().map(|label| label.to_lowercase()).collect();
+        names.extend(
+            panels
+                .filter_map(|one| one.answer.as_ref())
+                .map(|answer| answer.reviewer.to_lowercase()),
+        );
+        let labels: Vec<String> = ticket
+            .spec
+            .context
+            .needs
+            .iter()
+            .map(|label| label.to_lowercase())
+            .collect();
         let has = |all: &[String], part: &String| all.iter().any(|one| one.contains(part));
         self.agents.iter().all(|part| has(&names, part))
             && self.labels.iter().all(|part| has(&labels, part))
@@ -249,7 +287,14 @@ mod tests {
             .collect();
         assert_eq!(bounds, [(true, 1_500_000), (false, 7_200_000), (true, 1)]);
         assert_eq!(filter.words, ["x>y"]);
-        for bad in ["cost>", "cost>x", "cost>-1", "age>2", "age>9999999999999999999h", "round>x"] {
+        for bad in [
+            "cost>",
+            "cost>x",
+            "cost>-1",
+            "age>2",
+            "age>9999999999999999999h",
+            "round>x",
+        ] {
             let filter = TicketFilter::parse(bad);
             assert_eq!((filter.problems.len(), filter.terms.len()), (1, 0), "{bad}");
         }

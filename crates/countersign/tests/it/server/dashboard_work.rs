@@ -35,12 +35,21 @@ fn a_diff_has_colours_sides_marks_and_a_form_at_its_line() {
     let browser = person(&world, &server);
     let unified = browser.get("/tickets/greet/diff").is(200).body;
     // A comment of the shell has the class of comments.
-    shows(&unified, &["<i class=\"c\">", "Rework of round 2", "0</span> of"]);
+    shows(
+        &unified,
+        &["<i class=\"c\">", "Rework of round 2", "0</span> of"],
+    );
     let split = browser.get("/tickets/greet/diff?view=split").is(200).body;
-    shows(&split, &["class=\"diff split\"", "An empty name is accepted"]);
+    shows(
+        &split,
+        &["class=\"diff split\"", "An empty name is accepted"],
+    );
     // Without script, the address opens the form below the line.
     let at_line = browser.get("/tickets/greet/diff?comment=0.1").is(200).body;
-    shows(&at_line, &["id=\"comment-form\"", "name=\"line\" value=\"1\""]);
+    shows(
+        &at_line,
+        &["id=\"comment-form\"", "name=\"line\" value=\"1\""],
+    );
     hides(&unified, &["id=\"comment-form\""]);
 
     let mark = field(&unified, "mark");
@@ -54,12 +63,18 @@ fn a_diff_has_colours_sides_marks_and_a_form_at_its_line() {
     // Another person has read nothing, and another content of the file counts as unread.
     let token = world.json(&["token", "create", "--agent", "eve", "--role", "human"]);
     let other = Browser::log_in(&server, token["secret"].as_str().unwrap());
-    shows(&other.get("/tickets/greet/diff").is(200).body, &["0</span> of"]);
+    shows(
+        &other.get("/tickets/greet/diff").is(200).body,
+        &["0</span> of"],
+    );
     let rework = browser.get("/tickets/greet/diff?from=1&to=2").is(200).body;
     shows(&rework, &["0</span> of"]);
     let unset = [("mark", mark.as_str()), ("viewed", "false")];
     browser.post(path, &unset).is(303);
-    shows(&browser.get("/tickets/greet/diff").is(200).body, &["0</span> of"]);
+    shows(
+        &browser.get("/tickets/greet/diff").is(200).body,
+        &["0</span> of"],
+    );
     for (mark, next) in [("../../x", ""), ("", ""), ("zz", "//evil.example")] {
         let bad = browser.post(path, &[("mark", mark), ("viewed", "true"), ("next", next)]);
         assert!((400..500).contains(&bad.status), "{mark}: {}", bad.body);
@@ -97,18 +112,31 @@ fn filters_have_terms_and_orders_and_several_tickets_are_cancelled_at_once() {
     shows(&bad, &["is not a bound", "row-alpha"]);
     // Each term of an empty list can be dropped by itself.
     let none = list("stage:queued+zzz");
-    shows(&none, &["stage:queued ×", "zzz ×", "/tickets?q=stage%3Aqueued"]);
+    shows(
+        &none,
+        &["stage:queued ×", "zzz ×", "/tickets?q=stage%3Aqueued"],
+    );
     let sorted = browser.get("/tickets?sort=created").is(200).body;
-    assert!(sorted.find("row-alpha") < sorted.find("row-gamma"), "{sorted}");
+    assert!(
+        sorted.find("row-alpha") < sorted.find("row-gamma"),
+        "{sorted}"
+    );
     let falling = browser.get("/tickets?sort=-created").is(200).body;
-    assert!(falling.find("row-alpha") > falling.find("row-gamma"), "{falling}");
+    assert!(
+        falling.find("row-alpha") > falling.find("row-gamma"),
+        "{falling}"
+    );
 
     let chosen = [("ticket", "alpha"), ("ticket", "beta"), ("ticket", "greet")];
     let act = |more: &[(&str, &str)]| browser.post("/tickets", &[&chosen, more].concat());
     act(&[("action", "cancel")]).is(422);
     act(&[("why", "x")]).is(422);
-    browser.post("/tickets", &[("action", "cancel"), ("why", "x")]).is(422);
-    let done = act(&[("action", "cancel"), ("why", "not wanted")]).is(200).body;
+    browser
+        .post("/tickets", &[("action", "cancel"), ("why", "x")])
+        .is(422);
+    let done = act(&[("action", "cancel"), ("why", "not wanted")])
+        .is(200)
+        .body;
     // The ticket that has landed refuses, and the page says so.
     shows(&done, &["2 of 3 tickets cancelled", "alpha", "greet"]);
     assert_eq!(server.stage("alpha"), "cancelled");
@@ -130,13 +158,36 @@ fn new_work_is_previewed_before_it_is_added() {
     ];
     let preview = [&ticket[..], &[("action", "preview")]].concat();
     let page = browser.post("/new", &preview).is(200).body;
-    shows(&page, &["Plan", "Forecast of round", "Add the ticket", "Greet in the evening"]);
-    hides(&browser.get("/tickets").is(200).body, &["Greet in the evening"]);
+    shows(
+        &page,
+        &[
+            "Plan",
+            "Forecast of round",
+            "Add the ticket",
+            "Greet in the evening",
+        ],
+    );
+    hides(
+        &browser.get("/tickets").is(200).body,
+        &["Greet in the evening"],
+    );
     let add = [&ticket[..], &[("action", "add")]].concat();
     let path = location(&browser.post("/new", &add).is(303));
     let page = browser.get(&path).is(200).body;
-    shows(&page, &["Greet in the evening", "<strong>After six</strong>", "Twice", "70"]);
-    let bad = [("title", "x"), ("repository", "/no/such"), ("action", "preview")];
+    shows(
+        &page,
+        &[
+            "Greet in the evening",
+            "<strong>After six</strong>",
+            "Twice",
+            "70",
+        ],
+    );
+    let bad = [
+        ("title", "x"),
+        ("repository", "/no/such"),
+        ("action", "preview"),
+    ];
     let bad = browser.post("/new", &bad);
     assert!((400..500).contains(&bad.status), "{}", bad.body);
 
@@ -154,8 +205,16 @@ fn new_work_is_previewed_before_it_is_added() {
     let path = location(&browser.post("/epics/new", &add).is(303));
     assert_eq!(path, "/epics/evening");
     let page = browser.get(&path).is(200).body;
-    shows(&page, &["class=\"graph\"", "class=\"edge\"", "/tickets/two"]);
-    let bad = [("id", "b"), ("title", "B"), ("tickets", "no colon"), ("repository", repository)];
+    shows(
+        &page,
+        &["class=\"graph\"", "class=\"edge\"", "/tickets/two"],
+    );
+    let bad = [
+        ("id", "b"),
+        ("title", "B"),
+        ("tickets", "no colon"),
+        ("repository", repository),
+    ];
     let bad = browser.post("/epics/new", &bad);
     assert!((400..500).contains(&bad.status), "{}", bad.body);
 
@@ -163,7 +222,10 @@ fn new_work_is_previewed_before_it_is_added() {
     browser.post(budget, &[("usd", "2.50")]).is(422);
     browser.post(budget, &[("usd", "x"), ("why", "y")]).is(422);
     browser
-        .post(budget, &[("usd", "2.50"), ("minutes", "10"), ("why", "large")])
+        .post(
+            budget,
+            &[("usd", "2.50"), ("minutes", "10"), ("why", "large")],
+        )
         .is(303);
     let page = browser.get("/tickets/one").is(200).body;
     shows(&page, &["$2.50", "large"]);

@@ -44,7 +44,11 @@ impl DiffPage<'_> {
                 Highlighting::On(colours) => Some(colours),
                 Highlighting::Off(_) => None,
             },
-            address: if query == "?" { query } else { format!("{query}&") },
+            address: if query == "?" {
+                query
+            } else {
+                format!("{query}&")
+            },
             comment_line: place.filter(|(at, _)| *at == index).map(|(_, line)| line),
             found: found.clone(),
         };

@@ -45,6 +45,8 @@ pub fn run_record(context: &PageContext, ticket: &TicketId, run: &Transcript) ->
 /// Renders the sandbox level of the reviews of a round, as the reviewers' answers recorded it.
 pub fn sandbox_of_round(ticket: &flow::Ticket, round: u32) -> Markup {
     let rounds = ticket.rounds.iter().filter(|one| one.number == round);
-    let answers = rounds.flat_map(|one| &one.panel).filter_map(|one| one.answer.as_ref());
+    let answers = rounds
+        .flat_map(|one| &one.panel)
+        .filter_map(|one| one.answer.as_ref());
     html! { @for answer in answers { p.meta { "Sandbox of " (answer.reviewer) ": " (answer.sandbox) } } }
 }

@@ -96,8 +96,13 @@ pub fn proof(context: &PageContext, ticket: &Ticket) -> Markup {
 
 /// Lists the sandbox levels of the reviews in the approved round.
 fn sandbox_levels(ticket: &Ticket, approval: &Approval) -> Vec<String> {
-    let rounds = ticket.rounds.iter().filter(|round| round.number == approval.round);
-    let answers = rounds.flat_map(|round| &round.panel).filter_map(|one| one.answer.as_ref());
+    let rounds = ticket
+        .rounds
+        .iter()
+        .filter(|round| round.number == approval.round);
+    let answers = rounds
+        .flat_map(|round| &round.panel)
+        .filter_map(|one| one.answer.as_ref());
     let mut levels: Vec<String> = answers
         .map(|answer| answer.sandbox.clone())
         .filter(|level| !level.is_empty())
@@ -147,7 +152,10 @@ fn basis(basis: &ForecastBasis) -> String {
             "No estimate: no agent has worked in this repository yet.".to_owned()
         }
         ForecastBasis::Unknown { agents } => {
-            format!("No estimate: {} has no earlier run here.", agents.join(", "))
+            format!(
+                "No estimate: {} has no earlier run here.",
+                agents.join(", ")
+            )
         }
     }
 }

@@ -90,7 +90,12 @@ fn waive_form(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> Ma
 /// Renders what became of each finding, round by round.
 pub fn findings_by_round(ticket: &Ticket) -> Markup {
     let skipped = ticket.rounds.len().saturating_sub(ROUNDS_MAX);
-    let rounds: Vec<u32> = ticket.rounds.iter().skip(skipped).map(|round| round.number).collect();
+    let rounds: Vec<u32> = ticket
+        .rounds
+        .iter()
+        .skip(skipped)
+        .map(|round| round.number)
+        .collect();
     if rounds.len() < 2 || ticket.ledger.entries.is_empty() {
         return html! {};
     }
@@ -114,7 +119,11 @@ pub fn findings_by_round(ticket: &Ticket) -> Markup {
 
 /// Renders the state of a finding after a round: a word if it changed there, a dash if it went on.
 fn cell(entry: &LedgerEntry, round: u32) -> Markup {
-    let changed = entry.history.iter().rev().find(|change| change.round == round);
+    let changed = entry
+        .history
+        .iter()
+        .rev()
+        .find(|change| change.round == round);
     let before = entry.first_round < round;
     html! {
         @if let Some(change) = changed { (status(change.status)) }
