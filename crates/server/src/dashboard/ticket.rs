@@ -174,7 +174,7 @@ fn gates(round: &Round) -> Markup {
             p.meta.strip {
                 @for one in &round.panel {
                     @if let Some(answer) = &one.answer {
-                        span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ", sandbox " (answer.sandbox) }
+                        span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ": " (answer.sandbox) }
                     }
                 }
                 @for check in &round.checks { (facts::check_mark(check)) }

@@ -117,6 +117,8 @@ const ELEMENTS: &[&str] = &[
     "article",
     "abbr",
     "blockquote",
+    "col",
+    "colgroup",
     "datalist",
     "del",
 ];

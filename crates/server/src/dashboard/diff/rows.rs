@@ -58,6 +58,7 @@ impl DiffPage<'_> {
         html! {
             @for entry in outside { (ticket::finding(self.context, self.ticket, entry)) }
             table.diff.split[split] data-path=(file.path) {
+                @if split { colgroup { col.line; col; col.line; col; } }
                 @for hunk in &file.hunks {
                     tbody { tr.hunk { td colspan=(columns) { (hunk_heading(hunk)) } } }
                     @if split { (self.split_rows(&shown, file, hunk, first)) }
