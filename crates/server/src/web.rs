@@ -15,7 +15,7 @@ mod git;
 mod metrics;
 mod openapi;
 pub(crate) mod problem;
-mod representation;
+pub(crate) mod representation;
 pub mod session;
 pub mod tls;
 mod trace;
