@@ -36,10 +36,12 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use http_body_util::BodyExt;
 use maud::Markup;
 
 use crate::web::ServerState;
 use crate::web::problem::{Problem, RefusalReason};
+use crate::web::representation;
 use app::failure::Failure;
 use app::operations::identity::Identity;
 use app::operations::oidc::CALLBACK_PATH;
@@ -190,7 +192,37 @@ pub fn router(state: &ServerState) -> Router<ServerState> {
         .merge(pages)
         .layer(from_fn(crate::web::body::buffer_body))
         .layer(from_fn(login::require_same_site))
+        .layer(from_fn(compress_text))
         .layer(from_fn(secure_headers))
+}
+
+/// Types of bodies that are compressed. Event streams are not among them.
+const COMPRESSED_TYPES: [&str; 3] = ["text/html", "text/css", "text/javascript"];
+
+/// Compresses pages, styles and scripts if the browser accepts it.
+async fn compress_text(request: Request, next: Next) -> Response {
+    let accepts = representation::accepts_gzip(request.headers());
+    let response = next.run(request).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let is_text = COMPRESSED_TYPES.iter().any(|text| kind.starts_with(text));
+    if !accepts || !is_text {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // These bodies are whole in memory; only a broken one gives an error.
+    let Ok(collected) = body.collect().await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let body = collected.to_bytes();
+    let Some(compressed) = representation::gzip(body.clone()).await else {
+        return Response::from_parts(parts, body.into());
+    };
+    let headers = &mut parts.headers;
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    Response::from_parts(parts, compressed.into())
 }
 
 /// Adds the security headers, and forbids caches to keep a page.

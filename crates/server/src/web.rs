@@ -16,7 +16,7 @@ mod hooks;
 mod metrics;
 mod openapi;
 pub(crate) mod problem;
-mod representation;
+pub(crate) mod representation;
 pub mod session;
 pub mod tls;
 mod trace;

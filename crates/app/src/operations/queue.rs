@@ -13,7 +13,7 @@ const AGES_MAX: u32 = 1_000;
 
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
-pub struct QueueState {
+pub struct QueueDepth {
     pub name: String,
     /// Jobs that a worker could claim now.
     pub ready: u64,
@@ -28,14 +28,14 @@ pub struct QueueState {
 }
 
 /// Loads the state of every queue that has jobs.
-pub async fn load_queues(app: &App) -> Result<Vec<QueueState>, Failure> {
+pub async fn load_queues(app: &App) -> Result<Vec<QueueDepth>, Failure> {
     let store = &app.coordinator.store;
-    let mut queues: BTreeMap<String, QueueState> = BTreeMap::new();
+    let mut queues: BTreeMap<String, QueueDepth> = BTreeMap::new();
     for (queue, state, count) in store.count_jobs().await? {
         let name = queue.to_string();
-        let entry = queues.entry(name.clone()).or_insert_with(|| QueueState {
+        let entry = queues.entry(name.clone()).or_insert_with(|| QueueDepth {
             name,
-            ..QueueState::default()
+            ..QueueDepth::default()
         });
         match state {
             JobState::Ready => entry.ready += count,

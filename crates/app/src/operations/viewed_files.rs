@@ -26,7 +26,9 @@ const MARK_CHARS_MAX: usize = 64;
 pub fn mark_of(file: &DiffFile) -> String {
     let mut text = format!("{}\0{:?}\0{}\0", file.path, file.old_path, file.status);
     for row in file.hunks.iter().flat_map(|hunk| &hunk.rows) {
-        text.push_str(&format!("{:?}:{:?}:", row.old, row.new));
+        let sides = [row.old, row.new].map(|line| line.unwrap_or_default().to_string());
+        text.push_str(&sides.join(":"));
+        text.push(':');
         text.push_str(&row.text);
         text.push('\n');
     }

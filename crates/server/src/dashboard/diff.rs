@@ -77,7 +77,7 @@ impl DiffQuery {
 }
 
 /// Everything that the parts of the page need.
-struct DiffPage<'a> {
+struct ShownDiff<'a> {
     context: &'a PageContext,
     ticket: &'a Ticket,
     diff: &'a RoundDiff,
@@ -180,7 +180,7 @@ async fn whole(
     let work = Arc::clone(&diff);
     let colours = tokio::task::spawn_blocking(move || highlight_diff(&work, &shown));
     let colours = colours.await.map_err(Failure::error)?;
-    let page = DiffPage {
+    let page = ShownDiff {
         context,
         ticket,
         diff: &diff,
@@ -231,7 +231,7 @@ fn changed_lines(file: &DiffFile) -> usize {
     usize::try_from(lines).unwrap_or(usize::MAX)
 }
 
-impl DiffPage<'_> {
+impl ShownDiff<'_> {
     fn render(&self, is_single: bool) -> Markup {
         let diff = self.diff;
         let shown = shown_files(diff, is_single);

@@ -111,7 +111,7 @@ fn escalation_card(
         section.panel.urgent data-row {
             div.heading {
                 h3 { a.title href=(path) { (escalation.title) } }
-                span.meta { code { (escalation.id) } " · waits since " (time(row.updated_at, context.now())) }
+                span.meta { code { (escalation.id) } " · waiting, last change " (time(row.updated_at, context.now())) }
             }
             p.reason { (icon("alert")) (sentence(&escalation.reason)) }
             p.meta.strip {

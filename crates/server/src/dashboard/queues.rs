@@ -8,7 +8,7 @@ use super::{PageContext, PageResult, Viewer, html as respond};
 use app::operations::questions::Question;
 use app::operations::questions::people::{ListPauses, ListProviderLimits};
 use app::operations::questions::work::ListJobs;
-use app::operations::queue::{self, QueueState};
+use app::operations::queue::{self, QueueDepth};
 use app::operations::{JobWork, Pause, PauseScope};
 
 /// Dead jobs on the page.
@@ -66,7 +66,7 @@ pub async fn show(context: Viewer) -> PageResult {
     Ok(respond(page(&context, frame, &body).await?))
 }
 
-fn queue_table(context: &PageContext, queues: &[QueueState], pauses: &[Pause]) -> Markup {
+fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -> Markup {
     let age = |ms: Option<u64>| html! { td.num { @if let Some(ms) = ms { (duration(ms)) } } };
     let is_paused = |name: &str| {
         pauses

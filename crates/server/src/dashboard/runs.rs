@@ -115,7 +115,7 @@ pub async fn show(
         p.crumbs { a href=(format!("/tickets/{id}")) { (id) } " / " a href=(format!("/tickets/{id}/runs")) data-up { "Runs" } }
         h1 { (run.role) " by " (run.agent) ", round " (run.round) }
         (record::run_record(&context, &stored.id, &run))
-        (record::sandbox_of_round(&stored, run.round))
+        @if run.role == "review" { (record::sandbox_of_round(&stored, run.round)) }
         @if run.cut { p.notice { "The transcript is longer than the part that is read; the file has all of it." } }
         @if run.lines.is_empty() { p.notice { (icon("wait")) "No output yet." } }
         nav.pager {

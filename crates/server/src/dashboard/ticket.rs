@@ -33,9 +33,10 @@ pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
     let ticket = &stored.ticket;
     let title = format!("{}: {}", ticket.id, ticket.spec.title);
     // An estimate reads many tickets, so it is not part of what is sent with every change.
-    let forecast = match ticket.stage.is_terminal() {
-        true => None,
-        false => Some(forecasts::forecast_ticket(&context.app, &stored).await?),
+    let forecast = if ticket.stage.is_terminal() {
+        None
+    } else {
+        Some(forecasts::forecast_ticket(&context.app, &stored).await?)
     };
     let body = html! {
         (live_part(&context, &stored).await?)
@@ -173,7 +174,7 @@ fn gates(round: &Round) -> Markup {
             p.meta.strip {
                 @for one in &round.panel {
                     @if let Some(answer) = &one.answer {
-                        span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ", sandbox " (answer.sandbox) }
+                        span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ": " (answer.sandbox) }
                     }
                 }
                 @for check in &round.checks { (facts::check_mark(check)) }

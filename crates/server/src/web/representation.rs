@@ -85,7 +85,8 @@ pub fn strip_weak(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag)
 }
 
-fn accepts_gzip(request: &HeaderMap) -> bool {
+/// Tells whether the client accepts a compressed body.
+pub fn accepts_gzip(request: &HeaderMap) -> bool {
     let codings = request.get_all(header::ACCEPT_ENCODING).into_iter();
     let codings = codings.filter_map(|value| value.to_str().ok());
     let mut codings = codings.flat_map(|value| value.split(','));
@@ -99,7 +100,8 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-async fn gzip(body: Bytes) -> Option<Vec<u8>> {
+/// Compresses a body; a large one on a thread for blocking work.
+pub async fn gzip(body: Bytes) -> Option<Vec<u8>> {
     if body.len() <= GZIP_INLINE_MAX {
         return compress(&body);
     }

@@ -79,6 +79,8 @@ const ELEMENTS: &[&str] = &[
     "article",
     "abbr",
     "blockquote",
+    "col",
+    "colgroup",
     "datalist",
     "del",
 ];

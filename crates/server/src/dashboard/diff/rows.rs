@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::super::highlight::{Highlighting, LineSpan};
 use super::super::ticket;
-use super::DiffPage;
+use super::ShownDiff;
 use app::operations::diff::{DiffFile, DiffHunk, DiffRow};
 
 /// Rows in one `tbody`: the browser skips the layout of those that are not visible.
@@ -26,7 +26,7 @@ struct ShownFile<'a> {
 /// Two sides of a line in the split view, as places in the hunk.
 type RowPair = (Option<usize>, Option<usize>);
 
-impl DiffPage<'_> {
+impl ShownDiff<'_> {
     pub(super) fn table(&self, index: usize, file: &DiffFile) -> Markup {
         let found: Vec<&LedgerEntry> = self.diff.findings_in(&file.path).collect();
         let has_row = |line: u32| {
@@ -58,6 +58,7 @@ impl DiffPage<'_> {
         html! {
             @for entry in outside { (ticket::finding(self.context, self.ticket, entry)) }
             table.diff.split[split] data-path=(file.path) {
+                @if split { colgroup { col.line; col; col.line; col; } }
                 @for hunk in &file.hunks {
                     tbody { tr.hunk { td colspan=(columns) { (hunk_heading(hunk)) } } }
                     @if split { (self.split_rows(&shown, file, hunk, first)) }
