@@ -87,7 +87,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
                       Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
 
                   --database <URL|FILE>
-                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
+                      PostgreSQL address (postgres://…) or file to use instead of the database in the data
                       directory
 
                   --database-file <FILE>
@@ -218,7 +218,7 @@ fn the_help_of_run_shows_how() {
                       Directory of Countersign's data [default: `$XDG_DATA_HOME/countersign`]
 
                   --database <URL|FILE>
-                      `PostgreSQL` address (postgres://…) or file to use instead of the database in the data
+                      PostgreSQL address (postgres://…) or file to use instead of the database in the data
                       directory
 
                   --database-file <FILE>
