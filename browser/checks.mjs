@@ -53,6 +53,8 @@ export async function logIn(browser, scene, options = {}, secret = null) {
     page.on("dialog", (dialog) => { trouble.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   });
   const page = await context.newPage();
+  // A window behind another one counts as hidden, and a hidden tab lets go of its stream.
+  await page.bringToFront();
   if (secret) {
     await page.goto(`${scene.url}/login`);
     await page.fill("#secret", secret);

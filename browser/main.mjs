@@ -14,7 +14,7 @@ const began = Date.now();
 const browser = await chromium.launch({
   executablePath: option("chromium"),
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
+    "--disable-component-update", "--disable-sync", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
 });
 const scene = new Scene(option("binary"));
 let failed = 0;
