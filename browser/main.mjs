@@ -42,7 +42,7 @@ async function runCheck({ number, name, perform }, tools) {
   const start = Date.now();
   try {
     await Promise.race([perform({ ...tools, report }), new Promise((_, fail) => {
-      const most = tools.long ? 900000 : 90000;
+      const most = tools.long ? 900000 : 180000;
       setTimeout(() => fail(new Error(`no end after ${most / 1000} s`)), most).unref();
     })]);
   } catch (error) {
