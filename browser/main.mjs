@@ -14,7 +14,7 @@ const began = Date.now();
 const browser = await chromium.launch({
   executablePath: option("chromium"),
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
+    "--disable-component-update", "--disable-sync", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
 });
 const scene = new Scene(option("binary"));
 let failed = 0;
@@ -42,7 +42,7 @@ async function runCheck({ number, name, perform }, tools) {
   const start = Date.now();
   try {
     await Promise.race([perform({ ...tools, report }), new Promise((_, fail) => {
-      const most = tools.long ? 900000 : 90000;
+      const most = tools.long ? 900000 : 180000;
       setTimeout(() => fail(new Error(`no end after ${most / 1000} s`)), most).unref();
     })]);
   } catch (error) {

@@ -20,6 +20,23 @@
     field.reportValidity();
   });
 
+  // The stream library connects again after a lost connection, but not if the first try failed, as
+  // when the server goes away while the page loads.
+  const live = find("#live");
+  if (live) {
+    let tries = 0;
+    const connect = () => {
+      const isOpen = live._htmx && live._htmx.sse;
+      if (!isOpen && !document.hidden) {
+        tries += 1;
+        if (find("#offline")) find("#offline").hidden = false;
+        htmx.ajax("GET", live.getAttribute("hx-sse:connect"), { source: live });
+      } else if (isOpen) tries = 0;
+      setTimeout(connect, tries < 10 ? 2000 : 30000);
+    };
+    setTimeout(connect, 2000);
+  }
+
   // A page that missed too much loads again, once. A form that somebody writes in stays.
   document.addEventListener("page:reload", () => {
     if (find("form[data-dirty]")) { const note = find("#offline"); note.textContent = "Much has changed. Reload when your form is sent."; note.hidden = false; return; }

@@ -25,7 +25,7 @@ const ROLES: [Role; 3] = [Role::Admin, Role::Human, Role::Viewer];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSection {
-    /// Login with an identity provider (OpenID Connect).
+    /// Login with an identity provider, by OIDC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<OidcSection>,
 }

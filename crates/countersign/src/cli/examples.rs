@@ -176,6 +176,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "token create",
         &["countersign token create --agent codex-1 --role reviewer --ttl 8h"],
     ),
+    (
+        "token share",
+        &["countersign token share --ticket greet --expires 7d"],
+    ),
     ("token list", &["countersign token list"]),
     ("token revoke", &["countersign token revoke 1c995dd4"]),
     ("token rotate", &["countersign token rotate 1c995dd4"]),

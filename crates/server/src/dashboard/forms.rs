@@ -261,7 +261,14 @@ async fn revoke_link(
 ) -> Result<Response, PageError> {
     let app = SubmittedForm::parse(&body)?.acting(&context)?;
     let ended = share_links::revoke(&app, &link).await;
-    ended.map_err(|failure| PageError::from(failure).back_to("/settings"))?;
+    ended.map_err(|failure| {
+        let mut error = PageError::from(failure).back_to("/settings");
+        // The link of another person, or one that has ended already.
+        if error.status == StatusCode::CONFLICT {
+            error.status = StatusCode::FORBIDDEN;
+        }
+        error
+    })?;
     Ok(see("/settings"))
 }
 

@@ -142,6 +142,7 @@ fn every_answer_has_its_version_and_the_fields_of_the_page() {
         ("ticket show", &["greet"]),
         ("token create", &["--agent", "bea", "--role", "builder"]),
         ("token list", &[]),
+        ("token share", &["--ticket", "greet"]),
     ];
     // Told by their own stories, or refused here: a refusal has its version too.
     let elsewhere = [
