@@ -1,5 +1,7 @@
 //! Tests of the formats of other systems. Everything else is tested in the module of its reader.
 
+use std::fmt::Write as _;
+
 use super::*;
 use crate::Severity;
 
@@ -33,17 +35,18 @@ fn a_fenced_list_of_findings_is_read() {
 /// An item beyond the thousandth is one of its own, with its own severity.
 #[test]
 fn a_numbered_list_may_be_long() {
-    let text: String = (1..=2_100)
-        .map(|number| {
-            let severity = if number == 2_100 { "critical" } else { "minor" };
-            let name: String = number
-                .to_string()
-                .bytes()
-                .map(|digit| char::from(digit - b'0' + b'a'))
-                .collect();
-            format!("{number}. {severity} greet.sh:{number}: The {name} is wrong.\n")
-        })
-        .collect();
+    let mut text = String::new();
+    for number in 1..=2_100 {
+        let severity = if number == 2_100 { "critical" } else { "minor" };
+        let digits = number.to_string().into_bytes().into_iter();
+        let name: String = digits
+            .map(|digit| char::from(digit - b'0' + b'a'))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{number}. {severity} greet.sh:{number}: The {name} is wrong."
+        );
+    }
     let review = read(&text);
     assert_eq!(review.findings.len(), 2_100);
     let last = review.findings.last().unwrap();

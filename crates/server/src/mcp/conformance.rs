@@ -37,7 +37,7 @@ struct Fixture {
     /// Its entry in the list, in the form of the protocol. Without one it is not listed.
     #[serde(default)]
     listed: Value,
-    /// What the client is asked for before it gets the answer, round by round.
+    /// Requests that the client has to fulfil before it gets the answer, round by round.
     #[serde(default)]
     asks: Vec<FixtureRound>,
     /// Leaves out requests whose capability the client does not declare.

@@ -189,13 +189,12 @@ fn other_paths(event: Value) -> Map<String, Value> {
 }
 
 /// Describes a stream of events by the schema of their data. Version 3.2 of the specification has
-/// `itemSchema` for it; readers of 3.1 that do not know it see a text.
+/// `itemSchema` for it; readers of 3.1 that do not know it see a stream of anything.
 fn event_stream(data: &Value) -> Value {
     let data =
         json!({"type": "string", "contentMediaType": "application/json", "contentSchema": data});
     let text = json!({"type": "string"});
     json!({
-        "schema": {"type": "string"},
         "itemSchema": {
             "type": "object",
             "properties": {"event": text, "id": text, "retry": {"type": "integer"}, "data": data},

@@ -232,7 +232,7 @@ fn a_run_is_followed_while_it_goes_on() {
     world.install(
         "slow",
         &format!(
-            "#!/bin/sh\necho 'the first words'\nwhile [ ! -e '{}' ]; do sleep 0.02; done\n\
+            "#!/bin/sh\necho 'the first words'\nwhile [ ! -e '{}' ]; do echo 'at work'; sleep 0.02; done\n\
              echo 'the last words'\ncat > greet.sh <<'END'\n{GOOD}END\n\
              git add -A && git commit -q -m greet\n",
             flag.to_str().unwrap()
