@@ -125,9 +125,14 @@ pub fn remove_transcripts(files: &TicketFiles) -> io::Result<()> {
 /// limit. Of a file with several names, each counts for its part: layers share files, and the sum
 /// over all of them is then what the disk holds.
 pub fn disk_usage(path: &Path) -> u64 {
-    let size = |meta: &fs::Metadata| match meta.is_dir() {
-        true => meta.blocks() * 512,
-        false => meta.blocks() * 512 / meta.nlink().max(1),
+    let size = |meta: &fs::Metadata| {
+        // A directory's links are the directories in it, and no other names.
+        let names = if meta.is_dir() {
+            1
+        } else {
+            meta.nlink().max(1)
+        };
+        meta.blocks() * 512 / names
     };
     let Ok(top) = fs::symlink_metadata(path) else {
         return 0;

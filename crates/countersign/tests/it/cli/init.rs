@@ -83,7 +83,14 @@ fn what_works_on_the_base_is_written_and_what_does_not_is_a_comment() {
     // The first ticket starts at once: its checks were green when init ran them.
     world.commit("Configured");
     let agent = world.crew(&crate::support::crew::smooth());
-    let words = ["run", "Greet", "--builder", &agent, "--reviewer", &agent];
+    let words = [
+        "run",
+        "Greet by name",
+        "--builder",
+        &agent,
+        "--reviewer",
+        &agent,
+    ];
     let progress = world.call(&[&words[..], &["--progress", "json"]].concat());
     let lines: Vec<serde_json::Value> = progress
         .out
