@@ -366,7 +366,7 @@ impl Tracker for Jira {
         })
     }
 
-    /// Whoever can be assigned issues of the project may give commands; Jira shows an account no more
+    /// A person who can be assigned issues of the project may give commands; Jira shows an account no more
     /// of another's permissions.
     async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
         let field = if self.is_cloud {
