@@ -7,6 +7,7 @@ pub mod detect;
 pub mod epic_file;
 pub mod file;
 pub mod forge;
+pub mod forge_text;
 pub mod import;
 pub mod layers;
 pub mod logging;
