@@ -9,6 +9,7 @@ pub mod epic_file;
 pub mod file;
 pub mod forge;
 pub mod forge_token;
+pub mod forge_text;
 pub mod import;
 pub mod layers;
 pub mod logging;

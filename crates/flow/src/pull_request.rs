@@ -1,6 +1,6 @@
 //! Decides how the pull request of a ticket should look: draft or ready, the result on its head, the
-//! state of each finding's thread, and whether it may be merged. Whoever writes it to a forge looks
-//! first and writes what is missing, so a plan can be carried out twice.
+//! state of each finding's thread, and whether it may be merged. The writer looks first and writes
+//! what is missing, so a plan can be carried out twice.
 
 use crate::landing::{LandingConfig, PullRequestMerge};
 use crate::ledger::{FindingStatus, LedgerEntry};

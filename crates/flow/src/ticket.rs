@@ -390,11 +390,6 @@ impl Ticket {
             }
         }
     }
-
-    /// Whether nothing happens until a person acts.
-    pub fn needs_person(&self) -> bool {
-        self.stage.waits_for_decision() || self.blocked.is_some()
-    }
 }
 
 /// Current edition of the rules that describe and judge a submission.

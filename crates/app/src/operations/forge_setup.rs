@@ -10,6 +10,7 @@ use super::doctor::DoctorCheck;
 use super::{config, forge_connection};
 use crate::failure::Failure;
 use crate::settings::forge::ForgeSection;
+use crate::settings::forge_text::parse_section;
 use crate::settings::{Environment, read_bounded};
 
 const CONFIG_BYTES_MAX: usize = 1 << 20;
@@ -123,7 +124,7 @@ fn section_text(setup: &ForgeSetup, token_file: Option<&Path>) -> Result<String,
         }
     }
     let body = text.trim_start_matches("[forge]\n");
-    let section: ForgeSection = toml::from_str(body).map_err(Failure::usage)?;
+    let section = parse_section(body)?;
     match section.problems().first() {
         Some(problem) => Err(Failure::usage(problem)),
         None => Ok(text),

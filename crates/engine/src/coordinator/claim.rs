@@ -520,11 +520,10 @@ impl LocalCoordinator {
 
     /// Claims the due reports of one ticket.
     pub(super) async fn claim_reports_of(&self, id: &TicketId) -> Result<Vec<Leased>, Error> {
-        let agent = Actor::system().agent;
         let claim = store::ClaimRequest {
             limit: UPDATES_MAX,
             only: Some(ClaimTarget::Ticket(id.clone())),
-            ..store::ClaimRequest::new(process_name(), &agent, [Queue::Report], REPORT_LEASE)
+            ..store::ClaimRequest::new(process_name(), "countersign", [Queue::Report], REPORT_LEASE)
         };
         Ok(self.store.claim(&claim).await?)
     }

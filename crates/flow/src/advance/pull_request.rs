@@ -110,6 +110,9 @@ impl Transition<'_> {
             });
             known.results.extend(seen.red.iter().cloned());
             self.rework_red_checks(seen.red.clone());
+            // The next round begins with this count, so that the same commit, submitted again, is
+            // not approved again without a review and sent back for ever.
+            self.ticket.counts.red_checks = self.ticket.counts.red_checks.max(1);
         }
     }
 

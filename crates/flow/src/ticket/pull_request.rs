@@ -39,7 +39,7 @@ pub struct TicketChange {
     /// Head commit on the forge.
     pub head: String,
     pub draft: bool,
-    /// What it waits for, in words that follow "waits for". Empty while Countersign works on it.
+    /// Words that follow "waits for". Empty while Countersign works on it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
     /// Comments whose findings are in the ledger, with the ids of those findings.
@@ -54,7 +54,7 @@ impl TicketChange {
     }
 }
 
-/// What a look at the pull request showed.
+/// State of a pull request as one look showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ChangeObservation {
     pub number: u64,
@@ -106,6 +106,11 @@ impl ChangeObservation {
 }
 
 impl Ticket {
+    /// Whether nothing happens until a person acts.
+    pub fn needs_person(&self) -> bool {
+        self.stage.waits_for_decision() || self.blocked.is_some()
+    }
+
     /// Whether no worker has anything to do until a person decides or the forge changes.
     pub fn rests(&self) -> bool {
         !self.stage.is_active() || self.waits_for_forge()

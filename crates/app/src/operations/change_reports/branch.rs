@@ -7,7 +7,7 @@ use flow::{Ticket, TicketId};
 
 use crate::failure::Failure;
 
-/// Where the branch is on the remote.
+/// State of the branch on the remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchState {
     /// It is at the submitted commit.

@@ -82,7 +82,7 @@ pub enum LookOutcome {
     Again(Time),
 }
 
-enum Step {
+enum LookStep {
     /// The ticket changed, so everything is read again.
     Restart,
     Ended(LookOutcome),
@@ -109,20 +109,20 @@ struct LookState {
 impl Look<'_> {
     pub async fn look(&self) -> Result<LookOutcome, LookError> {
         for _ in 0..STEPS_MAX {
-            if let Step::Ended(outcome) = Box::pin(self.step()).await? {
+            if let LookStep::Ended(outcome) = Box::pin(self.step()).await? {
                 return Ok(outcome);
             }
         }
         Ok(LookOutcome::Again(self.app.now().plus_ms(15_000)))
     }
 
-    async fn step(&self) -> Result<Step, LookError> {
+    async fn step(&self) -> Result<LookStep, LookError> {
         let stored = self.app.coordinator.ticket(&self.id).await;
         let stored = stored.map_err(Failure::from)?;
         let policy = self.app.coordinator.policy_of(&stored).await;
         let policy = policy.map_err(Failure::from)?;
         let ticket = stored.ticket;
-        let done = Ok(Step::Ended(LookOutcome::Done));
+        let done = Ok(LookStep::Ended(LookOutcome::Done));
         let Some(submission) = ticket.submission.clone() else {
             return done;
         };
@@ -166,17 +166,17 @@ impl Look<'_> {
         state: &LookState,
         change: &ForgeChange,
         phase: ChangePhase,
-    ) -> Result<Step, LookError> {
+    ) -> Result<LookStep, LookError> {
         let mut seen = observation(change, phase, String::new());
         if phase == ChangePhase::Merged {
             seen.base_tip = self.fetch_base(state).await?.map(|tip| tip.to_string());
         }
         if !state.ticket.stage.is_terminal() && self.observe(state, seen).await? {
-            return Ok(Step::Restart);
+            return Ok(LookStep::Restart);
         }
         let plan = self.plan(state);
         self.write(state, change, &plan).await?;
-        Ok(Step::Ended(LookOutcome::Done))
+        Ok(LookStep::Ended(LookOutcome::Done))
     }
 
     /// Fetches the base branch of the forge, so that later work begins at its newest commit.
@@ -194,14 +194,14 @@ impl Look<'_> {
         &self,
         state: &LookState,
         open: Option<ForgeChange>,
-    ) -> Result<Step, LookError> {
+    ) -> Result<LookStep, LookError> {
         let ticket = &state.ticket;
         let plan = self.plan(state);
         if ticket.stage.is_terminal() {
             if let Some(change) = open {
                 self.write(state, &change, &plan).await?;
             }
-            return Ok(Step::Ended(LookOutcome::Done));
+            return Ok(LookStep::Ended(LookOutcome::Done));
         }
         let remote = self.connected.git_remote()?;
         match bring_branch(&self.git, &remote, ticket, &state.submission).await? {
@@ -216,7 +216,7 @@ impl Look<'_> {
         let change = self.ensure_change(state, open, &plan).await?;
         let said = self.connected.forge.change_feedback(change.number).await?;
         if self.report_feedback(state, &change, &said).await? {
-            return Ok(Step::Restart);
+            return Ok(LookStep::Restart);
         }
         self.write(state, &change, &plan).await?;
         self.finish(state, &change, &said, &plan).await
@@ -227,7 +227,7 @@ impl Look<'_> {
     }
 
     /// Submits commits that somebody added after the approval: they are checked and reviewed.
-    async fn submit_theirs(&self, state: &LookState, head: &Oid) -> Result<Step, LookError> {
+    async fn submit_theirs(&self, state: &LookState, head: &Oid) -> Result<LookStep, LookError> {
         follow_branch(&self.git, &state.submission, head).await?;
         let by = state.ticket.assigned.built_by.clone().unwrap_or_default();
         let branch = &state.submission.branch;
@@ -241,7 +241,7 @@ impl Look<'_> {
             lease: None,
         };
         self.decide(state, Actor::system(), event).await?;
-        Ok(Step::Restart)
+        Ok(LookStep::Restart)
     }
 
     /// Reports commits that the ticket does not build on. Nothing is overwritten.
@@ -251,7 +251,7 @@ impl Look<'_> {
         open: Option<ForgeChange>,
         head: &Oid,
         plan: &ChangePlan,
-    ) -> Result<Step, LookError> {
+    ) -> Result<LookStep, LookError> {
         let Some(change) = open else {
             return Err(Failure::error(format!(
                 "the branch {} exists on the forge with a commit that is not of this ticket",
@@ -266,11 +266,11 @@ impl Look<'_> {
                 ..observation(&change, ChangePhase::Open, String::new())
             };
             if self.observe(state, seen).await? {
-                return Ok(Step::Restart);
+                return Ok(LookStep::Restart);
             }
         }
         self.write(state, &change, plan).await?;
-        Ok(Step::Ended(LookOutcome::Done))
+        Ok(LookStep::Ended(LookOutcome::Done))
     }
 
     async fn ensure_change(
@@ -436,9 +436,9 @@ impl Look<'_> {
         change: &ForgeChange,
         said: &ChangeFeedback,
         plan: &ChangePlan,
-    ) -> Result<Step, LookError> {
+    ) -> Result<LookStep, LookError> {
         if approved_commit(&state.ticket).is_none() {
-            return Ok(Step::Ended(LookOutcome::Done));
+            return Ok(LookStep::Ended(LookOutcome::Done));
         }
         let pending = feedback::pending_checks(said);
         let again = LookOutcome::Again(next_look(&state.ticket, self.app.now()));
@@ -449,7 +449,7 @@ impl Look<'_> {
             ),
             (Some(commit), _) if *commit == said.head_commit => {
                 match self.merge(change.number, commit).await? {
-                    MergeReport::Merged | MergeReport::HeadMoved => return Ok(Step::Restart),
+                    MergeReport::Merged | MergeReport::HeadMoved => return Ok(LookStep::Restart),
                     MergeReport::NotMergeable(why) => {
                         let why = findings::shorten(&findings::one_line(&why), REASON_CHARS_MAX);
                         (
@@ -471,9 +471,9 @@ impl Look<'_> {
         let seen = observation(change, ChangePhase::Open, waits_for);
         // The summary says it too.
         if self.observe(state, seen).await? {
-            return Ok(Step::Restart);
+            return Ok(LookStep::Restart);
         }
-        Ok(Step::Ended(outcome))
+        Ok(LookStep::Ended(outcome))
     }
 
     async fn merge(&self, number: u64, commit: &str) -> Result<MergeReport, LookError> {

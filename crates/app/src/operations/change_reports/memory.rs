@@ -13,7 +13,7 @@ use crate::settings::{Environment, read_bounded};
 
 const MEMORY_BYTES_MAX: usize = 1 << 20;
 
-/// What was written to the pull request of a ticket.
+/// Texts and states that were written to the pull request of a ticket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenReport {
     pub number: u64,
