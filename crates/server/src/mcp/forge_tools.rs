@@ -6,14 +6,12 @@ use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{Json, tool, tool_router};
 
 use super::McpServer;
+use super::tools::CallerIdentity;
 use app::operations::forge_tools::{
     self, AddIssueComment, AddPullRequestComment, CommentReply, CreatePullRequest,
     FoundPullRequest, GetPullRequest, GetPullRequestByBranch, PullRequestReply, TransitionIssue,
     TransitionReply,
 };
-use app::operations::identity::Identity;
-
-type CallerIdentity = Extension<Identity>;
 
 #[tool_router(router = forge_router, vis = "pub(super)")]
 impl McpServer {

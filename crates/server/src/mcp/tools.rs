@@ -24,7 +24,7 @@ use app::operations::identity::Identity;
 use app::operations::messages::{self, MessageKind};
 use app::operations::tasks;
 
-type CallerIdentity = Extension<Identity>;
+pub(super) type CallerIdentity = Extension<Identity>;
 
 /// Proxies in between cut longer waits.
 const WAIT_SECS_MAX: u64 = 50;
