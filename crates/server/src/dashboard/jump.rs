@@ -38,7 +38,7 @@ pub async fn go(context: Viewer, Query(query): Query<JumpQuery>) -> Response {
 
 /// Lists what the letters may mean, for the dialog.
 pub async fn suggest(context: Viewer, Query(query): Query<JumpQuery>) -> PageResult {
-    Ok(suggestions(&context, query.q.trim()).await?)
+    suggestions(&context, query.q.trim()).await
 }
 
 async fn suggestions(context: &PageContext, text: &str) -> Result<Html<String>, PageError> {

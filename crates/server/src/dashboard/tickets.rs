@@ -31,12 +31,11 @@ pub struct ListQuery {
     after: String,
 }
 
-impl ListQuery {
-    fn with(&self, q: &str, sort: &str, after: &str) -> String {
-        let pairs = [("q", q), ("sort", sort), ("after", after)];
-        let query = query_text(pairs.into_iter().filter(|(_, value)| !value.is_empty()));
-        format!("/tickets{query}")
-    }
+/// Returns the address of a list. Empty values are left out.
+fn address(q: &str, sort: &str, after: &str) -> String {
+    let pairs = [("q", q), ("sort", sort), ("after", after)];
+    let query = query_text(pairs.into_iter().filter(|(_, value)| !value.is_empty()));
+    format!("/tickets{query}")
 }
 
 pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult {
@@ -69,7 +68,7 @@ pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult
         @else {
             form method="post" action="/tickets" #selection {
                 (form_token(&context))
-                input type="hidden" name="next" value=(query.with(&query.q, &query.sort, &query.after));
+                input type="hidden" name="next" value=(address(&query.q, &query.sort, &query.after));
                 div.wide { table.rows.tickets {
                     thead { tr {
                         th { "Stage" } th { (sorted(&query, "created", "Ticket")) }
@@ -85,8 +84,8 @@ pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult
             }
         }
         nav.pager aria-label="Pages" {
-            @if !query.after.is_empty() { a href=(query.with(&query.q, &query.sort, "")) { "First page" } }
-            @if let Some(next) = next { a rel="next" href=(query.with(&query.q, &query.sort, next)) { "Next page" } }
+            @if !query.after.is_empty() { a href=(address(&query.q, &query.sort, "")) { "First page" } }
+            @if let Some(next) = next { a rel="next" href=(address(&query.q, &query.sort, next)) { "Next page" } }
         }
     };
     let frame = PageFrame {
@@ -119,7 +118,7 @@ fn sorted(query: &ListQuery, word: &str, label: &str) -> Markup {
         (falling, "", None)
     };
     html! {
-        a.sort href=(query.with(&query.q, &next, "")) title="Sort" { (label) (mark) }
+        a.sort href=(address(&query.q, &next, "")) title="Sort" { (label) (mark) }
         @if let Some(state) = state { span.hidden { ", " (state) } }
     }
 }
@@ -149,7 +148,7 @@ fn nothing(context: &PageContext, query: &ListQuery, filter: &TicketFilter) -> M
                 p.quick { @for (index, term) in filter.terms.iter().enumerate() {
                     @let rest = filter.terms.iter().enumerate().filter(|(at, _)| *at != index);
                     @let rest: Vec<&str> = rest.map(|(_, term)| term.as_str()).collect();
-                    a.chip href=(query.with(&rest.join(" "), &query.sort, "")) { (term) " ×" }
+                    a.chip href=(address(&rest.join(" "), &query.sort, "")) { (term) " ×" }
                 } }
                 p { a href="/tickets" { "Drop the filter" } }
             }
@@ -175,7 +174,7 @@ fn quick_filters(query: &ListQuery, tally: &[(Stage, u64)]) -> Markup {
     html! {
         p.quick {
             @for (word, q, count) in groups {
-                a.chip href=(query.with(&q, &query.sort, "")) aria-current=[(q == query.q).then_some("true")] {
+                a.chip href=(address(&q, &query.sort, "")) aria-current=[(q == query.q).then_some("true")] {
                     (word) " " span.count { (count) }
                 }
             }

@@ -112,7 +112,7 @@ impl TicketFilter {
     fn add(&mut self, term: &str) {
         let lower = |text: &str| text.to_lowercase();
         match term.split_once(':') {
-            Some(("stage", words)) => return self.add_stages(words),
+            Some(("stage", words)) => self.add_stages(words),
             Some(("epic", epic)) => self.epic = Some(epic.to_owned()),
             Some(("repo", name)) => self.repository = Some(lower(name)),
             Some(("agent", name)) => self.agents.push(lower(name)),
