@@ -224,7 +224,7 @@ export const CHECKS = [
       for (const id of ids) report.holds(cards.includes(`card-${id}`), `${id} is missing`);
       const lines = (await scene.rest("GET", "/api/v1/log?limit=1000")).value.items;
       for (const id of ids) report.holds(lines.filter((line) => line.ticket === id && line.event === "created").length === 1, `the log has ${id} not once`);
-      if (report.faults.length > 0) report.faults.push(page.url(), ...trouble);
+      if (report.faults.length > 0) report.faults.push(page.url(), JSON.stringify(await page.evaluate(() => [document.hidden, Boolean(document.querySelector("#live")?._htmx?.sse), document.querySelector("#offline")?.hidden, document.querySelectorAll("[id^=card-]").length, document.querySelector("#column-queued")?.innerText.slice(0, 200)])), ...trouble);
     }
   } },
   { number: 8, name: "a diff of 5,000 lines in 25 files with 10 findings", async perform({ browser, scene, report }) {

@@ -1,5 +1,6 @@
 // Runs the checks of the dashboard, started by scripts/browser. Each check has the number of the
 // contract of the dashboard, and prints its figure next to its limit.
+import { resolve } from "node:path";
 import { chromium } from "playwright-core";
 import { Scene, PROJECT } from "./scene.mjs";
 import { CHECKS, prepare } from "./checks.mjs";
@@ -16,7 +17,8 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
 });
-const scene = new Scene(option("binary"));
+const binary = resolve(option("binary"));
+const scene = new Scene(binary);
 let failed = 0;
 
 // Collects what one check measured. A figure above its limit is a failure.
@@ -58,7 +60,7 @@ try {
   scene.repository(PROJECT);
   const wanted = has("pictures") || has("oidc") ? [] : CHECKS.filter((check) => only.length === 0 || only.includes(check.number));
   const tools = { browser, scene, long: has("long") };
-  if (has("oidc") || (wanted.length > 0 && only.length === 0)) await runCheck({ number: 0, name: "login with an identity provider", perform: checkOidc }, { ...tools, binary: option("binary") });
+  if (has("oidc") || (wanted.length > 0 && only.length === 0)) await runCheck({ number: 0, name: "login with an identity provider", perform: checkOidc }, { ...tools, binary });
   if (!has("oidc")) await prepare(scene, wanted.map((check) => check.number));
   for (const check of wanted) await runCheck(check, tools);
   if (!has("oidc") && !has("no-pictures") && only.length === 0) failed += await takePictures(browser, scene, option("pictures-dir"));

@@ -24,7 +24,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{PageContext, PageError, Viewer, board, inbox, layout, parts, runs, ticket};
 use app::failure::Failure;
-use app::operations::history::{self, LogFollower};
+use app::operations::history::{self, LogFollower, LogLine};
 use app::operations::questions::{format_cursor, parse_cursor};
 use app::operations::ticket_search;
 use app::operations::transcripts::TranscriptTail;
@@ -205,9 +205,10 @@ async fn next_batch(
             return Ok(EventBatch::Gap(overview::latest_cursor(app).await?));
         }
     }
-    Ok(match all.is_empty() {
-        true => EventBatch::Quiet,
-        false => EventBatch::Events(all),
+    Ok(if all.is_empty() {
+        EventBatch::Quiet
+    } else {
+        EventBatch::Events(all)
     })
 }
 
@@ -344,14 +345,8 @@ async fn follow_alerts(context: PageContext, mut after: Cursor, sender: Sender<B
         if let Some(end) = page.end {
             after = end;
             let urgent = page.lines.iter().filter(|line| line.mood == Mood::Urgent);
-            for line in urgent.take(ALERTS_MAX) {
-                let data = json!({
-                    "ticket": line.ticket,
-                    "text": findings::shorten(&findings::one_line(&line.text), ALERT_CHARS_MAX),
-                });
-                text.push_str(&format!("event: alert\ndata: {data}\n\n"));
-            }
-            text.push_str(&format!("id: {}\ndata: \n\n", format_cursor(after)));
+            let alerts: String = urgent.take(ALERTS_MAX).map(alert_frame).collect();
+            text = format!("{alerts}id: {}\ndata: \n\n", format_cursor(after));
         } else if last_sent.elapsed() >= KEEP_ALIVE_AFTER {
             ": still here\n\n".clone_into(&mut text);
         }
@@ -369,6 +364,14 @@ async fn follow_alerts(context: PageContext, mut after: Cursor, sender: Sender<B
         }
         tokio::time::sleep(MERGE_FOR).await;
     }
+}
+
+fn alert_frame(line: &LogLine) -> String {
+    let data = json!({
+        "ticket": line.ticket,
+        "text": findings::shorten(&findings::one_line(&line.text), ALERT_CHARS_MAX),
+    });
+    format!("event: alert\ndata: {data}\n\n")
 }
 
 fn frame(cursor: Cursor, text: &str) -> String {
