@@ -68,7 +68,7 @@ pub struct ForgeSection {
     pub token_env: Option<String>,
     /// The file that has the token. Other users of the machine must not be able to read it.
     pub token_file: Option<String>,
-    /// The command that prints the token, as a list of words: ["gh", "auth", "token"].
+    /// The command that prints the token, as a list of words.
     pub token_command: Option<Vec<String>>,
     /// The client id or the number of a GitHub App, instead of a token.
     pub app_id: Option<String>,
@@ -454,6 +454,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_token_of_a_configured_server_goes_to_no_other() {
+        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
         engine::private_files::write(&file, "secret-token\n").unwrap();

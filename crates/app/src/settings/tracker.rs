@@ -23,13 +23,13 @@ pub enum TrackerKindName {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrackerSection {
-    /// The kind of the tracker: jira for Jira Cloud, or jira_data_center.
+    /// The kind of the tracker: `jira` for Jira Cloud, or `jira_data_center`.
     pub kind: Option<TrackerKindName>,
-    /// The address of the site, such as https://example.atlassian.net.
+    /// The address of the site, such as `https://example.atlassian.net`.
     pub url: Option<String>,
     /// Jira Cloud: the e-mail address of the account that the token belongs to.
     pub login: Option<String>,
-    /// The variable that has the token; by default JIRA_API_TOKEN.
+    /// The variable that has the token; by default `JIRA_API_TOKEN`.
     pub token_env: Option<String>,
     /// The file that has the token. Other users of the machine must not be able to read it.
     pub token_file: Option<String>,

@@ -4,6 +4,7 @@
     reason = "a test stops where its ground is missing"
 )]
 
+mod app;
 mod conformance;
 mod fake_forgejo;
 mod fake_github;
