@@ -165,7 +165,6 @@ impl EventKind {
                 comments.iter_mut().for_each(clean_single_name);
             }
             Self::ChangeObserved { seen } => clean_observation(seen),
-            Self::ReportRequested { why } => clean_text(why),
             Self::JobFailed { message, .. } => clean_text(message),
             Self::BudgetReached { limit } => clean_text(limit),
             Self::DependencyFailed { why, .. }
@@ -174,6 +173,7 @@ impl EventKind {
             | Self::AgentOut { why, .. }
             | Self::HelpRequested { why, .. }
             | Self::BudgetRaised { why, .. }
+            | Self::ReportRequested { why }
             | Self::Cancelled { why } => clean_text(why),
             Self::DependencyMet { .. }
             | Self::DependencyRepaired { .. }

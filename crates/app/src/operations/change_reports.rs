@@ -179,10 +179,10 @@ impl<'a> ReportRunner<'a> {
 
     async fn make(&self, look: &Look<'_>, jobs: &[Leased]) -> Result<(), Failure> {
         let looked = tokio::time::timeout(LOOK_TIMEOUT, Box::pin(look.look())).await;
-        let looked = looked.unwrap_or_else(|_| {
-            let failure = Failure::error("the forge did not answer in nine minutes");
-            Err(failure.into())
-        });
+        let looked = match looked {
+            Ok(looked) => looked,
+            Err(_) => Err(Failure::error("the forge did not answer in nine minutes").into()),
+        };
         let again = match looked {
             Ok(LookOutcome::Done) => None,
             Ok(LookOutcome::Again(not_before)) => Some(TaskOutcome::Retry {

@@ -1,5 +1,7 @@
 //! Parts of sentences: a person's findings, the names on commits, the cost so far.
 
+use std::fmt::Write as _;
+
 use findings::Finding;
 
 use super::{Mood, Sentence, short_commit};
@@ -136,22 +138,25 @@ pub fn describe_change(seen: &ChangeObservation) -> String {
     let head = short_commit(&seen.head);
     match (&seen.foreign_head, &seen.conflict) {
         (Some(foreign), _) => {
-            text += &format!("; somebody pushed {} to it", short_commit(foreign));
+            let _ = write!(text, "; somebody pushed {} to it", short_commit(foreign));
         }
         (None, Some(conflict)) => {
-            text += &format!(
+            let _ = write!(
+                text,
                 "; {head} conflicts with the base: {}",
                 conflict.files.join(", ")
             );
         }
-        (None, None) => text += &format!(" at {head}"),
+        (None, None) => {
+            let _ = write!(text, " at {head}");
+        }
     }
     if !seen.red.is_empty() {
         let names: Vec<&str> = seen.red.iter().map(|check| check.name.as_str()).collect();
-        text += &format!("; red there: {}", names.join(", "));
+        let _ = write!(text, "; red there: {}", names.join(", "));
     }
     if !seen.waits_for.is_empty() {
-        text += &format!("; it waits for {}", seen.waits_for);
+        let _ = write!(text, "; it waits for {}", seen.waits_for);
     }
     let url = findings::one_line(&seen.url);
     if url.is_empty() {

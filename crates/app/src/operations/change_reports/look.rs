@@ -205,12 +205,11 @@ impl Look<'_> {
         }
         let remote = self.connected.git_remote()?;
         match bring_branch(&self.git, &remote, ticket, &state.submission).await? {
-            BranchState::Ours => {}
             BranchState::Extended(head) if ticket.waits_for_forge() => {
                 return self.submit_theirs(state, &head).await;
             }
             // Before the verdict their commits are left alone: the verdict is about ours.
-            BranchState::Extended(_) => {}
+            BranchState::Ours | BranchState::Extended(_) => {}
             BranchState::Foreign(head) => return self.on_foreign(state, open, &head, &plan).await,
         }
         let change = self.ensure_change(state, open, &plan).await?;
