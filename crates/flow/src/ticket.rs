@@ -323,7 +323,7 @@ pub struct Ticket {
     pub landed: Option<LandedCommit>,
     /// Pull request, if the ticket lands as one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<TicketChange>,
+    pub change: Option<Box<TicketChange>>,
     /// Reason for the failure or the cancellation.
     pub ended: Option<String>,
 }

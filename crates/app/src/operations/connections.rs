@@ -14,7 +14,7 @@ use super::forge_pacing::CallMeter;
 use super::{App, config, project};
 use crate::failure::Failure;
 use crate::settings::Environment;
-use crate::settings::connections::ForgeLink;
+use crate::settings::connections::{ConnectionSection, ForgeLink};
 
 /// A connection with its client and its repository.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl LinkedForge {
 pub fn load_links(environment: &Environment) -> Result<Vec<ForgeLink>, Failure> {
     let settings = config::load_user_settings(environment)?;
     let sections = settings.connections.iter();
-    sections.map(|section| section.resolve()).collect()
+    sections.map(ConnectionSection::resolve).collect()
 }
 
 /// Opens the repository of a connection and builds the client. Nothing is sent.

@@ -235,23 +235,8 @@ impl ForgeInbox {
         };
         let mut stop = self.stop.clone();
         loop {
-            match feed.next_page().await? {
-                Some(page) => {
-                    let mut tickets: Vec<_> = page
-                        .lines
-                        .iter()
-                        .filter_map(|line| line.ticket.clone())
-                        .collect();
-                    tickets.sort_unstable();
-                    tickets.dedup();
-                    for id in tickets {
-                        self.queue_issue_report(id.as_str()).await?;
-                    }
-                    if !feed.advance_to(page.end).await? {
-                        return Ok(());
-                    }
-                }
-                None => tokio::select! {
+            let Some(page) = feed.next_page().await? else {
+                tokio::select! {
                     () = feed.wait_for_events(FEED_LEASE / 3) => {
                         if !feed.renew().await? {
                             return Ok(());
@@ -261,7 +246,21 @@ impl ForgeInbox {
                         feed.release().await;
                         return Ok(());
                     }
-                },
+                }
+                continue;
+            };
+            let mut tickets: Vec<_> = page
+                .lines
+                .iter()
+                .filter_map(|line| line.ticket.clone())
+                .collect();
+            tickets.sort_unstable();
+            tickets.dedup();
+            for id in tickets {
+                self.queue_issue_report(id.as_str()).await?;
+            }
+            if !feed.advance_to(page.end).await? {
+                return Ok(());
             }
         }
     }

@@ -52,6 +52,10 @@ impl ForgeSubject {
 
 /// A command in a comment, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, not states"
+)]
 pub struct FoundCommand {
     pub subject: ForgeSubject,
     pub comment: String,

@@ -84,7 +84,7 @@ pub async fn send(
         permitted.map_err(|denied| Failure::new(ExitKind::Refused, denied))?;
     }
     if submits {
-        return complete(app, identity, claim_ref, content, once)
+        return Box::pin(complete(app, identity, claim_ref, content, once))
             .await
             .map(Some);
     }

@@ -210,7 +210,7 @@ pub async fn receive_generic(
     };
     if webhook.agent_id.is_some() {
         let request = task_request(&webhook, number);
-        let queued = tasks::queue_task(app, identity, request).await?;
+        let queued = Box::pin(tasks::queue_task(app, identity, request)).await?;
         return Ok(GenericOutcome::Queued(queued));
     }
     let subject = match (number, webhook.issue) {
@@ -227,17 +227,13 @@ pub async fn receive_generic(
         .iter()
         .find(|link| link.name() == wanted || link.is_for(&wanted))
         .ok_or(WebhookRejection::NotHere)?;
-    let delivery = match delivery {
-        Some(delivery) => format!(
-            "{}/{}",
-            identity.actor.agent,
-            findings::shorten(delivery, 200)
-        ),
+    let delivery = if let Some(delivery) = delivery {
+        let delivery = findings::shorten(delivery, 200);
+        format!("{}/{delivery}", identity.actor.agent)
+    } else {
         // Without a key each call is news of its own: the same rule may fire twice for an issue.
-        None => {
-            let salt = engine::secret::generate().map_err(Failure::error)?;
-            engine::hash::short_sha256(salt.as_bytes())
-        }
+        let salt = engine::secret::generate().map_err(Failure::error)?;
+        engine::hash::short_sha256(salt.as_bytes())
     };
     let looked = queue_look(app, link.name(), &format!("generic/{delivery}"), subject).await?;
     Ok(GenericOutcome::Looked(looked))

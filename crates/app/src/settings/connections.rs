@@ -114,6 +114,10 @@ impl StatusNames {
 /// A repository or project that `serve` looks after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, not states"
+)]
 pub struct ConnectionSection {
     /// A short name. Ids of tickets begin with it: issue 7 of the connection app is app-7.
     pub name: String,
@@ -332,6 +336,8 @@ impl ForgeLink {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn section(text: &str) -> ConnectionSection {
@@ -389,7 +395,6 @@ mod tests {
         engine::private_files::write(&file, "short\n").unwrap();
         let failure = section(&text).resolve().unwrap_err();
         assert!(failure.message.contains("5 characters"), "{failure:?}");
-        use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let failure = section(&text).resolve().unwrap_err();
         assert!(failure.message.contains("other users"), "{failure:?}");

@@ -384,8 +384,6 @@ pub fn tool_logins(environment: &Environment) -> Vec<(String, ForgeKind)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn section(text: &str) -> ForgeSection {

@@ -66,7 +66,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line(format!("{mark} {:<10} {}", item.agent, item.found));
     }
     let proof = if args.project {
-        Some(prove_project(context).await?)
+        Some(Box::pin(prove_project(context)).await?)
     } else {
         None
     };

@@ -51,7 +51,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line(line);
     }
     if !args.no_prove {
-        prove(&mut proposal, context).await?;
+        Box::pin(prove(&mut proposal, context)).await?;
     }
     if !args.yes && !confirm_write(&proposal, context)? {
         out.line("nothing was written");

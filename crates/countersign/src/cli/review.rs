@@ -185,7 +185,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let work = async {
         let Some(number) = pr else {
             let result = review::review(&app, &context.directory, &options, stop, listener);
-            return Ok((result.await?, None));
+            return Ok((Box::pin(result).await?, None));
         };
         let options = PullRequestOptions {
             number,

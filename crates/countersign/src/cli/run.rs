@@ -87,7 +87,7 @@ enum Landing {
     Rebase,
     /// Queue it: land it together with others after checking the combination.
     Queue,
-    /// Open a pull request on the forge; [landing] pr_merge says who merges it.
+    /// Open a pull request on the forge; `pr_merge` in [landing] says who merges it.
     Pr,
 }
 
@@ -267,20 +267,20 @@ fn project_options(args: &Args, epic: Option<&EpicFile>) -> ProjectOptions {
         verifier: args.verifier.clone(),
         checks: args.checks.clone(),
         max_rounds: args.max_rounds,
-        land: args.land.and_then(Landing::to_policy),
+        land: args.land.map(Landing::to_policy),
         roles: None,
     }
 }
 
 impl Landing {
-    fn to_policy(self) -> Option<Land> {
+    fn to_policy(self) -> Land {
         match self {
-            Self::Branch => Some(Land::Branch),
-            Self::Merge => Some(Land::Merge),
-            Self::Squash => Some(Land::Squash),
-            Self::Rebase => Some(Land::Rebase),
-            Self::Queue => Some(Land::Queue),
-            Self::Pr => Some(Land::Pr),
+            Self::Branch => Land::Branch,
+            Self::Merge => Land::Merge,
+            Self::Squash => Land::Squash,
+            Self::Rebase => Land::Rebase,
+            Self::Queue => Land::Queue,
+            Self::Pr => Land::Pr,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Context, open};
 use app::failure::{ExitKind, Failure};
 use app::operations::identity::NewToken;
 use app::operations::questions::people::{
-    CreateToken, ListTokens, RevokeToken, RotateToken, ShareTicket,
+    CreateToken, ListTokens, NewSharedLink, RevokeToken, RotateToken, ShareTicket,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -91,26 +91,7 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
                 ticket,
                 expires_secs: Some(expires),
             };
-            let made = context.ask(request).await?;
-            let ends = made.token.expires_at.map(flow::Time::to_iso);
-            context.out.progress(format!(
-                "link {} to {}, until {}; it is shown only once:",
-                made.token.id,
-                made.token.ticket.as_ref().map_or("", |id| id.as_str()),
-                ends.unwrap_or_default()
-            ));
-            let url = open::server_url(context);
-            let base = url.as_deref().unwrap_or("http://127.0.0.1:7420");
-            let link = format!("{base}{}", made.path);
-            context.out.line(&link);
-            if url.is_none() {
-                context
-                    .out
-                    .progress("no server runs; start one with: countersign serve");
-            }
-            context.out.print_json(
-                &serde_json::json!({ "link": link, "path": made.path, "token": made.token }),
-            );
+            print_new_link(&context.ask(request).await?, context);
         }
         Verb::Rotate { token } => {
             print_new_token(&context.ask(RotateToken { token }).await?, context);
@@ -168,6 +149,29 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
         }
     }
     Ok(ExitKind::Done)
+}
+
+/// Prints the address of the link alone on standard output, with the server that runs here.
+fn print_new_link(made: &NewSharedLink, context: &Context) {
+    let ends = made.token.expires_at.map(flow::Time::to_iso);
+    context.out.progress(format!(
+        "link {} to {}, until {}; it is shown only once:",
+        made.token.id,
+        made.token.ticket.as_ref().map_or("", |id| id.as_str()),
+        ends.unwrap_or_default()
+    ));
+    let url = open::server_url(context);
+    let base = url.as_deref().unwrap_or("http://127.0.0.1:7420");
+    let link = format!("{base}{}", made.path);
+    context.out.line(&link);
+    if url.is_none() {
+        context
+            .out
+            .progress("no server runs; start one with: countersign serve");
+    }
+    context
+        .out
+        .print_json(&serde_json::json!({ "link": link, "path": made.path, "token": made.token }));
 }
 
 /// Prints the secret alone on standard output, so that a script can read it.

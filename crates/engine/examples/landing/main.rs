@@ -33,7 +33,7 @@ async fn main() {
     );
     let mut times = Vec::new();
     for (name, batch_max) in [("one by one", 1), ("queue, batches of 8", 8)] {
-        times.push(measure(name, tickets, batch_max, &seconds).await);
+        times.push(Box::pin(measure(name, tickets, batch_max, &seconds)).await);
     }
     if let [one, queue] = times.as_slice() {
         println!(

@@ -136,7 +136,7 @@ impl Transition<'_> {
 
     fn record_change(&mut self, seen: &ChangeObservation) {
         let comments = self.ticket.change.take().map(|known| known.comments);
-        self.ticket.change = Some(TicketChange {
+        self.ticket.change = Some(Box::new(TicketChange {
             number: seen.number,
             url: seen.url.clone(),
             phase: seen.phase,
@@ -144,7 +144,7 @@ impl Transition<'_> {
             draft: seen.draft,
             waits_for: seen.waits_for.clone(),
             comments: comments.unwrap_or_default(),
-        });
+        }));
     }
 
     /// Refuses findings whose comments are known: two workers may read the same comment.

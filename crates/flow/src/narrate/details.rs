@@ -106,29 +106,6 @@ pub(super) fn describe_unchanged(
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_persons_findings_are_a_sentence() {
-        let finding = |title: &str| {
-            let text = format!("## Findings\n### [HIGH] {title}\n**File:** a.rs:3\n");
-            findings::read(&text).findings.remove(0)
-        };
-        let one = [finding("Quote it")];
-        assert_eq!(
-            describe_added(&one, true),
-            "a must-fix finding: Quote it, a.rs:3"
-        );
-        let two = [finding("Quote it"), finding("Again")];
-        assert_eq!(
-            describe_added(&two, false),
-            "2 findings: Quote it, a.rs:3 and 1 more"
-        );
-    }
-}
-
 /// Describes the pull request as a look at the forge showed it.
 pub fn describe_change(seen: &ChangeObservation) -> String {
     let mut text = format!("pull request {} is {}", seen.number, seen.phase.as_str());
@@ -163,5 +140,28 @@ pub fn describe_change(seen: &ChangeObservation) -> String {
         text
     } else {
         format!("{text} ({url})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_findings_are_a_sentence() {
+        let finding = |title: &str| {
+            let text = format!("## Findings\n### [HIGH] {title}\n**File:** a.rs:3\n");
+            findings::read(&text).findings.remove(0)
+        };
+        let one = [finding("Quote it")];
+        assert_eq!(
+            describe_added(&one, true),
+            "a must-fix finding: Quote it, a.rs:3"
+        );
+        let two = [finding("Quote it"), finding("Again")];
+        assert_eq!(
+            describe_added(&two, false),
+            "2 findings: Quote it, a.rs:3 and 1 more"
+        );
     }
 }

@@ -47,7 +47,7 @@ impl McpServer {
         Extension(identity): CallerIdentity,
         _: Parameters<NoParams>,
     ) -> Result<Json<WorkReply>, String> {
-        self.current_work(&identity).await
+        Box::pin(self.current_work(&identity)).await
     }
 
     #[tool(
@@ -67,7 +67,7 @@ impl McpServer {
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
         let mut woke_early = false;
         loop {
-            let work = self.current_work(&identity).await?;
+            let work = Box::pin(self.current_work(&identity)).await?;
             let left = end.saturating_duration_since(Instant::now());
             let has_work = work.0.assignment.is_some() || work.0.task.is_some();
             let is_stopping = self.app.stop.is_requested();
@@ -275,9 +275,15 @@ impl McpServer {
             let claim = ClaimRef::attempt(summary.attempt);
             let message = match tasks::finish_task(app, caller, &claim, &summary.summary).await? {
                 Some(id) => format!("task {id} is done"),
-                None => messages::complete(app, caller, &claim, &summary.summary, call)
-                    .await?
-                    .message(),
+                None => Box::pin(messages::complete(
+                    app,
+                    caller,
+                    &claim,
+                    &summary.summary,
+                    call,
+                ))
+                .await?
+                .message(),
             };
             Ok(MessageReply { message })
         };
@@ -374,7 +380,8 @@ impl McpServer {
         let report = async move {
             let claim = ClaimRef::attempt(message.attempt.clone()).with_verdict(&message);
             let text = (message.kind, message.content.as_str());
-            let sent = messages::send(app, caller, &message.to, text, &claim, call).await?;
+            let sent =
+                Box::pin(messages::send(app, caller, &message.to, text, &claim, call)).await?;
             let message = match sent {
                 Some(completed) => completed.message(),
                 None => format!("sent to {}", message.to),
@@ -398,7 +405,7 @@ impl McpServer {
         Extension(identity): CallerIdentity,
         Parameters(request): Parameters<tasks::TaskRequest>,
     ) -> Result<Json<tasks::QueuedTask>, String> {
-        let queued = tasks::queue_task(&self.app, &identity, request).await;
+        let queued = Box::pin(tasks::queue_task(&self.app, &identity, request)).await;
         self.answer(&identity, "queue_task_for_agent", queued).await
     }
 }
@@ -406,7 +413,7 @@ impl McpServer {
 impl McpServer {
     async fn current_work(&self, identity: &Identity) -> Result<Json<WorkReply>, String> {
         let app = &self.app;
-        let assignment = assignments::current_assignment(app, identity)
+        let assignment = Box::pin(assignments::current_assignment(app, identity))
             .await
             .map_err(error_text)?;
         let task = match &assignment {

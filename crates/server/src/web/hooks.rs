@@ -32,7 +32,7 @@ pub async fn receive(
     body: Body,
 ) -> Response {
     if forge == GENERIC {
-        return receive_generic(&state, &headers, body).await;
+        return Box::pin(receive_generic(&state, &headers, body)).await;
     }
     let links = state.links();
     let is_listening = links
@@ -92,7 +92,7 @@ async fn receive_generic(state: &ServerState, headers: &HeaderMap, body: Body) -
     let links = state.links();
     let app = state.app.acting_as(identity.actor.clone());
     let received = webhooks_in::receive_generic(&app, &links, &identity, (key, webhook));
-    match received.await {
+    match Box::pin(received).await {
         Ok(GenericOutcome::Looked(outcome)) => accepted(outcome),
         Ok(GenericOutcome::Queued(queued)) => {
             (StatusCode::ACCEPTED, Json(json!(queued))).into_response()

@@ -2,6 +2,7 @@
 //! issues: one comment that is edited in place, a label, a transition, a link.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use flow::intake::{IssueProgress, ticket_id_of_issue};
@@ -280,17 +281,14 @@ fn comment_text(ticket: &Ticket, progress: IssueProgress) -> String {
         progress.word()
     );
     if let Some(change) = &ticket.change {
-        text.push_str(&format!("\n\nPull request: {}", change.url));
+        let _ = write!(text, "\n\nPull request: {}", change.url);
     }
     if let Some(escalation) = &ticket.escalation {
         let reason = flow::narrate::describe_reason(&escalation.reason);
-        text.push_str(&format!(
-            "\n\nA person has to decide: {}",
-            neutralise(&reason)
-        ));
+        let _ = write!(text, "\n\nA person has to decide: {}", neutralise(&reason));
     }
     if let Some(ended) = &ticket.ended {
-        text.push_str(&format!("\n\n{}", neutralise(ended)));
+        let _ = write!(text, "\n\n{}", neutralise(ended));
     }
     text
 }

@@ -272,9 +272,8 @@ impl ForgeInbox {
         let last = change.head_branch.rsplit('/').next().unwrap_or_default();
         candidates.push(last.to_owned());
         for id in candidates {
-            let stored = match self.app.ticket(&id).await {
-                Ok(stored) => stored,
-                Err(_) => continue,
+            let Ok(stored) = self.app.ticket(&id).await else {
+                continue;
             };
             let ticket = &stored.ticket;
             let context = &ticket.spec.context;

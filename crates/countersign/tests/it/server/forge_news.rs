@@ -39,7 +39,8 @@ fn with_forge(github: &FakeGithub, settings: &str) -> World {
 fn signature(secret: &str, body: &str) -> String {
     let mac = engine::secret::hmac_base64(secret.as_bytes(), body.as_bytes());
     let bytes = engine::secret::from_base64(&mac).unwrap();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|half| char::from_digit(half.into(), 16));
+    let hex: String = bytes.iter().flat_map(digits).flatten().collect();
     format!("sha256={hex}")
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -85,7 +86,6 @@ impl Github {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let token = world.put("token", TOKEN);
-        use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         let authorities = certificate.file.to_str().unwrap();
         world.put_home(
@@ -362,6 +362,7 @@ impl GithubState {
         (200, value)
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of routes")]
     fn write(&mut self, method: &str, parts: &[&str], body: &Value) -> Answer {
         match (method, parts) {
             ("POST", ["pulls"]) => {

@@ -119,7 +119,7 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 
 async fn task(call: ApiCall) -> Result<ApiResponse, Problem> {
     let request: tasks::TaskRequest = call.body()?;
-    ApiResponse::created(tasks::queue_task(&call.app, &call.identity, request).await?)
+    ApiResponse::created(Box::pin(tasks::queue_task(&call.app, &call.identity, request)).await?)
 }
 
 async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
@@ -141,5 +141,5 @@ async fn pull_request(call: ApiCall) -> Result<ApiResponse, Problem> {
         context,
         ..tasks::TaskRequest::default()
     };
-    ApiResponse::created(tasks::queue_task(&call.app, &call.identity, request).await?)
+    ApiResponse::created(Box::pin(tasks::queue_task(&call.app, &call.identity, request)).await?)
 }
