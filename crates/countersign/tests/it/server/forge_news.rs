@@ -157,11 +157,11 @@ fn an_issue_becomes_a_ticket_once_with_its_dependencies_and_its_state_goes_back(
         let comments = github.own_comments(7);
         comments.len() == 1 && comments[0].contains("stopped")
     });
-    assert!(
+    until("the old label is gone", || {
         !github
             .labels_of(7)
             .contains(&"countersign: waiting".to_owned())
-    );
+    });
     let status = world.json(&["status"]);
     assert_eq!(status["forges"][0]["connection"], "app");
     assert_eq!(status["forges"][0]["budget"], 1000);
