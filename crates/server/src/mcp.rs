@@ -150,7 +150,12 @@ fn compact_tool(mut tool: Tool) -> Tool {
         .iter()
         .chain(&ISSUE_TOOLS)
         .any(|name| tool.name == *name);
-    if tool.name == "wait_for_work" || is_of_forge {
+    if is_of_forge {
+        // Agents need neither: the fields of a pull request explain themselves.
+        tool.output_schema = None;
+        tool.annotations = None;
+    }
+    if tool.name == "wait_for_work" {
         // The answer of `wait_for_work` is that of `get_my_assignment`, which has the whole schema;
         // the fields of a pull request explain themselves.
         let object = JsonObject::from_iter([("type".to_owned(), "object".into())]);

@@ -63,6 +63,8 @@ pub enum WebhookRejection {
     Unproven(WebhookRefusal),
     /// The webhook is genuine and no JSON.
     Unreadable,
+    /// The token is of a role that sends no webhooks.
+    NotPermitted(Failure),
     Failed(Failure),
 }
 
@@ -197,12 +199,12 @@ pub async fn receive_generic(
 ) -> Result<GenericOutcome, WebhookRejection> {
     if !matches!(identity.actor.role, Role::Service | Role::Admin) {
         let role = identity.actor.role.as_str();
-        return Err(Failure::new(
+        let failure = Failure::new(
             crate::failure::ExitKind::Refused,
             format!("a webhook needs a token of the role service, and this one has {role}"),
         )
-        .hint("countersign token create --agent jira --role service")
-        .into());
+        .hint("countersign token create --agent jira --role service");
+        return Err(WebhookRejection::NotPermitted(failure));
     }
     let number = match &webhook.pr {
         Some(number) => Some(number.number().ok_or(WebhookRejection::Unreadable)?),

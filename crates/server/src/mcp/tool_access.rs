@@ -5,9 +5,6 @@ use app::operations::identity::Identity;
 use flow::Role;
 use flow::access::{Action, Denied};
 
-/// Maximum number of tools in a list: models choose worse among more.
-const LISTED_MAX: usize = 15;
-
 /// Returns the tools that the caller may call: those of its role, without those that agents started
 /// by a worker may not use, and without those that need a forge that is not configured.
 pub fn tools_for(identity: &Identity, configured: ConfiguredTools) -> Vec<&'static str> {
@@ -22,22 +19,25 @@ pub fn tools_for(identity: &Identity, configured: ConfiguredTools) -> Vec<&'stat
 /// needed ones are left out of a long list. They can be called all the same.
 pub fn listed_tools(identity: &Identity, configured: ConfiguredTools) -> Vec<&'static str> {
     let mut tools = tools_for(identity, configured);
-    for unlisted in unlisted_first(identity.actor.role) {
-        if tools.len() > LISTED_MAX {
-            tools.retain(|tool| tool != unlisted);
-        }
+    if configured == ConfiguredTools::default() {
+        return tools;
     }
+    let unlisted = unlisted_with_forge(identity.actor.role, configured);
+    tools.retain(|tool| !unlisted.contains(tool));
     tools
 }
 
-fn unlisted_first(role: Role) -> &'static [&'static str] {
+/// Returns the tools of a role that make room for those of forges.
+fn unlisted_with_forge(role: Role, configured: ConfiguredTools) -> &'static [&'static str] {
     match role {
-        // A builder creates pull requests, and reads its own change in its checkout.
-        Role::Builder => &[
+        // A builder reads its own change in its checkout, and says with a heartbeat that it works.
+        Role::Builder if configured.issues => &[
+            "checkpoint",
             "github_get_pr_by_branch",
             "github_get_pr",
             "github_add_pr_comment",
         ],
+        Role::Builder => &["checkpoint", "github_get_pr_by_branch", "github_get_pr"],
         // A reviewer can say the same with a heartbeat and a message.
         Role::Reviewer => &["checkpoint", "request_help"],
         Role::Verifier | Role::Human | Role::Service | Role::Admin | Role::Viewer => &[],

@@ -131,6 +131,11 @@ fn rejected(rejection: WebhookRejection) -> Response {
             let problem = Problem::new(StatusCode::UNAUTHORIZED, "the webhook is not accepted");
             problem.refusal().into()
         }
+        WebhookRejection::NotPermitted(failure) => {
+            let problem = Problem::new(StatusCode::FORBIDDEN, failure.message);
+            let hints = failure.hints.into_iter();
+            hints.fold(problem, Problem::hint).into()
+        }
         WebhookRejection::Unreadable => {
             let why = "the webhook is not understood";
             Problem::new(StatusCode::BAD_REQUEST, why).into()

@@ -56,8 +56,9 @@ pub struct CreatePullRequest {
     /// The issue to link.
     #[serde(default)]
     pub jira_key: Option<String>,
-    /// OWNER/NAME; default: your ticket's.
+    // OWNER/NAME, for callers without a ticket. The schema leaves it out: it is sent with every call.
     #[serde(default, alias = "github_repo")]
+    #[schemars(skip)]
     pub repo: Option<String>,
 }
 
@@ -66,7 +67,9 @@ pub struct CreatePullRequest {
 pub struct GetPullRequest {
     #[serde(alias = "number")]
     pub pr_number: u64,
+    // OWNER/NAME, for callers without a ticket. The schema leaves it out: it is sent with every call.
     #[serde(default, alias = "github_repo")]
+    #[schemars(skip)]
     pub repo: Option<String>,
 }
 
@@ -75,7 +78,9 @@ pub struct GetPullRequest {
 pub struct GetPullRequestByBranch {
     #[serde(alias = "branch_name")]
     pub branch: String,
+    // OWNER/NAME, for callers without a ticket. The schema leaves it out: it is sent with every call.
     #[serde(default, alias = "github_repo")]
+    #[schemars(skip)]
     pub repo: Option<String>,
 }
 
@@ -86,7 +91,9 @@ pub struct AddPullRequestComment {
     pub pr_number: u64,
     #[serde(alias = "comment")]
     pub body: String,
+    // OWNER/NAME, for callers without a ticket. The schema leaves it out: it is sent with every call.
     #[serde(default, alias = "github_repo")]
+    #[schemars(skip)]
     pub repo: Option<String>,
 }
 
