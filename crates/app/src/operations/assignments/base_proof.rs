@@ -81,7 +81,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What is known of the base of a claimed build.
+/// State of the proof of the base that a claimed build starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseState {
     /// The agent may build. The note for its brief is empty if the base is green or needs no proof.

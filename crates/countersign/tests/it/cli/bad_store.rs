@@ -52,7 +52,7 @@ fn a_database_of_a_newer_version_is_refused_and_left_as_it_is() {
         &world,
         &expect![[r#"
             exit 7
-            error: the database was written by a newer Countersign (schema 99, this program knows 11); update the program
+            error: the database was written by a newer Countersign (schema 99, this program knows 13); update the program
         "#]],
     );
     assert!(fs::read(&path).unwrap() == bytes, "it was written to");
