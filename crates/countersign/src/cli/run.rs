@@ -87,7 +87,7 @@ enum Landing {
     Rebase,
     /// Queue it: land it together with others after checking the combination.
     Queue,
-    /// Open a pull request on the forge; `pr_merge` in [landing] says who merges it.
+    /// Open a pull request on the forge; `landing.pr_merge` says who merges it.
     Pr,
 }
 
