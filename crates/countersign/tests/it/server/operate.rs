@@ -208,8 +208,13 @@ fn a_database_in_use_is_not_replaced() {
     world.call(&["backup", copy]).ends_with(0);
     let words = ["worker", "--queue", "check", "--name", "hand"];
     let worker = world.start(&words);
+    // The start opens it for a moment to check it; then the writer and the readers keep it open.
+    let files = format!("/proc/{}/fd", worker.pid());
+    let wal = world.data.join("countersign.db-wal");
     until("the worker has it open", || {
-        world.data.join("countersign.db-wal").exists()
+        let links = fs::read_dir(&files).into_iter().flatten().flatten();
+        let opened = links.filter_map(|link| fs::read_link(link.path()).ok());
+        opened.filter(|target| *target == wal).count() > 1
     });
     world
         .call(&["restore", copy, "--replace"])
