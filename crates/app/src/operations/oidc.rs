@@ -392,7 +392,7 @@ mod tests {
         };
         assert_eq!(
             example.challenge(),
-            "E9Melhoa2OwvFrEMTJguCM3cGLFwcKvdCKbbFiXMcM0"
+            "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
         );
     }
 

@@ -66,6 +66,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
 
             More:
               clean        Show how much disk space finished work uses, and free it with --yes
+              forge        Connect to the forge that has the pull requests
 
 
             Global options:
@@ -173,6 +174,7 @@ fn the_help_of_run_shows_how() {
                       - squash: Put it on the base branch as one commit
                       - rebase: Replay its commits on the base branch
                       - queue:  Queue it: land it together with others after checking the combination
+                      - pr:     Open a pull request on the forge; `landing.pr_merge` says who merges it
 
                   --max-rounds <N>
                       Maximum number of rounds before a person decides (1 to 5)
