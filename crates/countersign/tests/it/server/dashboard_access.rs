@@ -115,29 +115,29 @@ fn people_share_and_viewers_and_agents_do_not() {
     let world = World::new();
     let server = Server::start(&world);
     server.add("greet");
-    let human = server.token("ada", "human", &[]);
-    let ada = Browser::log_in(&server, &human);
+    let human = server.token("bob", "human", &[]);
+    let bob = Browser::log_in(&server, &human);
     let shares = "/tickets/greet/shares";
-    let made = ada.post(shares, &[("expires_secs", "86400")]).is(200).body;
+    let made = bob.post(shares, &[("expires_secs", "86400")]).is(200).body;
     let path = made.split_once("href=\"/shared/").unwrap().1;
     let path = format!("/shared/{}", path.split('"').next().unwrap());
     server.send("GET", &path, &[], "").is(200);
     let (foreign, of_admin) = share(&world, &[]);
     // A person ends own links, an administrator all of them.
     let revoke = |id: &str| format!("/settings/links/{id}/revoke");
-    ada.post(&revoke(&of_admin), &[]).is(403);
-    ada.post(&revoke("none"), &[]).is(404);
+    bob.post(&revoke(&of_admin), &[]).is(403);
+    bob.post(&revoke("none"), &[]).is(404);
     server.send("GET", &foreign, &[], "").is(200);
     let own = links(&world)
         .into_iter()
-        .find(|link| link["created_by"] == "ada");
+        .find(|link| link["created_by"] == "bob");
     let own = own.unwrap()["id"].as_str().unwrap().to_owned();
-    let settings = ada.get("/settings").is(200).body;
+    let settings = bob.get("/settings").is(200).body;
     assert!(
         settings.contains(&own) && !settings.contains(&of_admin),
         "{settings}"
     );
-    ada.post(&revoke(&own), &[]).is(303);
+    bob.post(&revoke(&own), &[]).is(303);
     server.send("GET", &path, &[], "").is(410);
     person(&world, &server)
         .post(&revoke(&of_admin), &[])

@@ -250,7 +250,7 @@ impl GithubState {
                 (200, json!([]))
             }
             ("DELETE", ["issues", n, "labels", name]) => {
-                let name = name.replace("%20", " ").replace("%3a", ":");
+                let name = name.replace("%20", " ").replace("%3A", ":");
                 self.labels(number(n))
                     .retain(|label| label["name"] != name.as_str());
                 (200, json!([]))
