@@ -2,7 +2,8 @@
 //! token, and the values of the agent's credential variables. It finds a secret in plain form, in
 //! JSON, percent, hexadecimal and base64 encoding, in other case, and with anything in between that
 //! nobody sees: colour codes, invisible characters, line breaks. It does not find a secret that an
-//! agent reverses, encrypts or mixes with other text; a run token is worthless after its run.
+//! agent reverses, encrypts, mixes with other text, or prints in parts with pauses in between; a run
+//! token is worthless after its run.
 
 mod visible;
 

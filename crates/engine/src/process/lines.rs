@@ -81,7 +81,12 @@ impl Splitter {
             && self.redactor.unfinished_secret(&self.kept).is_some()
     }
 
-    /// Emits the rest at the end of the stream.
+    /// Returns whether a complete line waits for the next one.
+    pub fn holds_line(&self) -> bool {
+        self.kept.last() == Some(&b'\n')
+    }
+
+    /// Emits the rest, at the end of the stream or when nothing has followed a line for long.
     pub fn finish(&mut self, mut emit: impl FnMut(LinePiece<'_>)) {
         self.emit_lines(&mut emit);
     }
@@ -294,6 +299,21 @@ mod tests {
         }
         splitter.finish(|_| lines += 1);
         assert_eq!(lines, 10_000);
+    }
+
+    #[test]
+    fn a_line_that_waits_for_the_next_can_be_asked_for() {
+        let env = [("X_API_KEY".into(), "sk-test-0123456789".into())];
+        let mut splitter = Splitter::new(4096, Redactor::for_environment(&env));
+        let mut seen = Vec::new();
+        let mut take = |piece: LinePiece<'_>| seen.push(to_text(piece.raw));
+        splitter.push(b"running tests\npar", &mut take);
+        assert!(!splitter.holds_line(), "the second line is not complete");
+        splitter.push(b"ts\n", &mut take);
+        assert!(splitter.holds_line(), "an `s` may begin the secret");
+        splitter.finish(&mut take);
+        assert!(!splitter.holds_line());
+        assert_eq!(seen, ["running tests", "parts"]);
     }
 
     #[test]

@@ -28,6 +28,10 @@ use super::{
 use crate::sandbox::{self, NOT_CONFINED, Proof, Proxy, SandboxSpec};
 
 const CHUNK: usize = 64 << 10;
+/// A line that may end in the beginning of a wrapped secret waits this long for the next one. A
+/// program that stays silent is not in the middle of printing a secret, and people watch its output.
+/// Shorter than the scan for strays, which starts a read again.
+const HELD_LINE_MAX: Duration = Duration::from_millis(500);
 /// Interval of the search for stray processes, if no PID namespace holds the run together.
 const STRAY_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for a killed leader. If SIGKILL does not end it, it hangs in the kernel, and we
@@ -138,8 +142,8 @@ impl ProcessHost {
         // The leader has ended, but its last output may still be in the pipes. A descendant can
         // hold them open, so the end of the pipes is not waited for without a limit.
         while Instant::now() < until && timeout_at(until, pipes.read_next()).await == Ok(true) {}
-        pipes.finish();
         pipes.stdin_writer.close();
+        pipes.flush(|_| true);
         match (&confinement, exit) {
             // The code 125 may come from a launcher that failed before there was a namespace.
             (Some(confinement), ProcessExit::Code(code))
@@ -457,6 +461,11 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
         let (stream, count) = tokio::select! {
             count = read_pipe(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (OutputStream::Out, count),
             count = read_pipe(self.stderr.as_mut(), &mut self.err_chunk), if self.stderr.is_some() => (OutputStream::Err, count),
+            // Not a sign of life, but it happens once for a line, so it delays no limit for long.
+            () = tokio::time::sleep(HELD_LINE_MAX), if self.is_open() && self.holds_line() => {
+                self.flush(Splitter::holds_line);
+                return true;
+            }
             else => return false,
         };
         if count == 0 {
@@ -488,16 +497,29 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
         });
     }
 
-    fn finish(&mut self) {
+    fn holds_line(&self) -> bool {
+        self.out.holds_line() || self.err.holds_line()
+    }
+
+    /// Delivers what the splitters keep.
+    fn flush(&mut self, wanted: impl Fn(&Splitter) -> bool) {
         // Closures cannot borrow `self` as a whole while the splitters are borrowed.
-        let (spool, on_line, lines) = (&mut self.transcript, &mut self.on_line, &mut self.lines);
-        // The program has ended, so the reaction has no reader.
-        let mut last = |stream, piece: LinePiece<'_>| {
+        let (spool, on_line, voice, lines) = (
+            &mut self.transcript,
+            &mut self.on_line,
+            &mut self.stdin_writer,
+            &mut self.lines,
+        );
+        let mut deliver = |stream, piece: LinePiece<'_>| {
             *lines += 1;
-            drop(deliver_piece(stream, &piece, spool, on_line));
+            voice.apply_reaction(deliver_piece(stream, &piece, spool, on_line));
         };
-        self.out.finish(|piece| last(OutputStream::Out, piece));
-        self.err.finish(|piece| last(OutputStream::Err, piece));
+        if wanted(&self.out) {
+            self.out.finish(|piece| deliver(OutputStream::Out, piece));
+        }
+        if wanted(&self.err) {
+            self.err.finish(|piece| deliver(OutputStream::Err, piece));
+        }
     }
 }
 

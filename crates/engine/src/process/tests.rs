@@ -201,6 +201,15 @@ async fn a_stop_ends_the_run_as_cancelled() {
 }
 
 #[tokio::test]
+async fn a_line_that_may_be_wrapped_does_not_wait_for_the_next_one() {
+    // Every token of ours begins with a `c`, so this line could be the beginning of one.
+    let ran = Bench::new()
+        .run_and_stop("held", "echo public; sleep 600", limits())
+        .await;
+    assert_eq!(ran.ended.exit, ProcessExit::Cancelled);
+}
+
+#[tokio::test]
 async fn a_run_that_ignores_sigterm_is_killed() {
     let script = "trap '' TERM; echo deaf; while :; do sleep 600; done";
     let ran = Bench::new()
