@@ -456,7 +456,7 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
     }
 
     /// Reads one chunk from either pipe and returns false when both are at their end. Cancel-safe:
-    /// nothing is read before it can be handled.
+    /// what is read is handled before the next await.
     async fn read_next(&mut self) -> bool {
         let (stream, count) = tokio::select! {
             count = read_pipe(self.stdout.as_mut(), &mut self.out_chunk), if self.stdout.is_some() => (OutputStream::Out, count),
@@ -477,6 +477,10 @@ impl<F: FnMut(OutputLine) -> LineReaction + Send> OutputPipes<F> {
             return self.is_open();
         }
         self.handle_chunk(stream, count);
+        // One chunk can hold thousands of lines, and a program that floods its output always has the
+        // next one ready. Without this, timers and the end of the program are looked at only once in
+        // 128 chunks: on a busy machine, after the wall limit.
+        tokio::task::yield_now().await;
         true
     }
 
