@@ -147,6 +147,7 @@ impl AppCredential {
                 ("user-agent", "countersign".to_owned()),
             ],
             body,
+            is_write: false,
         };
         let known = self.key.installation.or(installed.number);
         let number = if let Some(number) = known {
@@ -194,6 +195,7 @@ impl AppCredential {
                 ("user-agent", "countersign".to_owned()),
             ],
             body: Vec::new(),
+            is_write: false,
         };
         let found = answer(&sender.send_as_app(request).await?, "the App is not known")?;
         Ok(format!(

@@ -40,6 +40,7 @@ const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     author_may_approve: false,
     diff_limits: DiffLimits::NONE,
     body_chars_max: BODY_CHARS_MAX,
+    head_refs: "refs/pull",
 };
 
 /// One repository on Forgejo or Gitea.
@@ -48,6 +49,8 @@ pub struct Forgejo {
     rest: RestClient,
     /// `/repos/OWNER/NAME`
     root: String,
+    /// `OWNER/NAME`
+    repository: String,
     login: OnceCell<String>,
 }
 
@@ -66,6 +69,7 @@ impl Forgejo {
         Ok(Self {
             rest: RestClient::new(connection, TokenHeader::Token, headers)?,
             root: format!("/repos/{}/{}", encoded(owner), encoded(name)),
+            repository: repository.to_owned(),
             login: OnceCell::new(),
         })
     }
@@ -84,10 +88,14 @@ impl Forgejo {
 
     /// Reads all pages of a list. Forgejo's name for the size of a page is `limit`.
     async fn list(&self, path: &str) -> Result<Vec<Value>, ForgeError> {
-        let sign = if path.contains('?') { '&' } else { '?' };
-        self.rest
-            .list(&format!("{path}{sign}limit={PAGE}"), PAGE)
-            .await
+        self.rest.list_by("limit", path, PAGE).await
+    }
+
+    /// Reads the comments of an issue or a change. This list has no pages: a second one would be the
+    /// first again.
+    async fn comments_on(&self, on: &str, more: &str) -> Result<Vec<Value>, ForgeError> {
+        let path = self.path(&format!("/issues/{}/comments{more}", encoded(on)));
+        Ok(entries(&self.rest.get(&path).await?).to_vec())
     }
 
     async fn find_own(
@@ -96,8 +104,17 @@ impl Forgejo {
         subject: &str,
         key: &str,
     ) -> Result<Option<Value>, ForgeError> {
-        let own = self.own_login().await?;
         let found = self.list(path).await?;
+        self.own_among(found, subject, key).await
+    }
+
+    async fn own_among(
+        &self,
+        found: Vec<Value>,
+        subject: &str,
+        key: &str,
+    ) -> Result<Option<Value>, ForgeError> {
+        let own = self.own_login().await?;
         Ok(found
             .into_iter()
             .find(|entry| is_own(entry, own) && has_marker(&text(entry, "body"), subject, key)))

@@ -35,6 +35,7 @@ const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     author_may_approve: false,
     diff_limits: DiffLimits::GITHUB,
     body_chars_max: BODY_CHARS_MAX,
+    head_refs: "refs/pull",
 };
 
 /// One repository on GitHub.

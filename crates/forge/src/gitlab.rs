@@ -41,6 +41,7 @@ const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     author_may_approve: false,
     diff_limits: DiffLimits::GITLAB,
     body_chars_max: BODY_CHARS_MAX,
+    head_refs: "refs/merge-requests",
 };
 
 /// One project on GitLab. Keys of issues begin with `#`, because changes have numbers of their own.
@@ -49,6 +50,8 @@ pub struct Gitlab {
     rest: RestClient,
     /// `/projects/GROUP%2FNAME`
     root: String,
+    /// `GROUP/…/NAME`
+    project: String,
     /// Address of the project's pages.
     pages: String,
     login: OnceCell<String>,
@@ -67,6 +70,7 @@ impl Gitlab {
             pages,
             rest: RestClient::new(connection, TokenHeader::Private, headers)?,
             root: format!("/projects/{}", encoded(project)),
+            project: project.to_owned(),
             login: OnceCell::new(),
         })
     }

@@ -20,6 +20,8 @@ pub struct WireRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
+    /// True if it changes something. Its method does not say so: questions are sent by POST as well.
+    pub is_write: bool,
 }
 
 impl fmt::Debug for WireRequest {

@@ -51,6 +51,7 @@ const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     author_may_approve: false,
     diff_limits: DiffLimits::NONE,
     body_chars_max: BODY_CHARS_MAX,
+    head_refs: "refs/pull",
 };
 
 /// One project in Jira.
@@ -360,6 +361,7 @@ impl Tracker for Jira {
             () => ForgePermission::Read,
         };
         Ok(ForgeAccount {
+            obstacle: None,
             login,
             permission,
             capabilities: CAPABILITIES,

@@ -50,7 +50,7 @@ pub use model::{
     ForgeCapabilities, ForgeChange, ForgeComment, ForgeCursor, ForgeGate, ForgePermission,
     GateState, InlineFinding, LabelEdit, MergeMethod, MergeOrder, MergeReport, ReviewDraft,
     ReviewEvent, ReviewReceipt, ReviewThread, ThreadAnswer, ThreadDraft, ThreadPlace, ThreadState,
-    TrackedIssue,
+    TrackedIssue, WriteObstacle,
 };
 pub use rest::{ForgeClock, ForgeConnection};
 pub use token::{ForgeCredential, ForgeToken};

@@ -24,6 +24,15 @@ pub struct ForgeCapabilities {
     /// Limits of the diff that it shows.
     pub diff_limits: DiffLimits,
     pub body_chars_max: usize,
+    /// Directory of the refs that have the heads of changes, also those of forks.
+    pub head_refs: &'static str,
+}
+
+impl ForgeCapabilities {
+    /// Returns the ref of the head of a change in the repository that it is for.
+    pub fn head_ref(&self, number: u64) -> String {
+        format!("{}/{number}/head", self.head_refs)
+    }
 }
 
 /// Account behind the token, and what it may do with the repository.
@@ -31,7 +40,31 @@ pub struct ForgeCapabilities {
 pub struct ForgeAccount {
     pub login: String,
     pub permission: ForgePermission,
+    /// Reason why nobody can write to the repository, whatever the permission is.
+    pub obstacle: Option<WriteObstacle>,
     pub capabilities: ForgeCapabilities,
+}
+
+/// Reason why a repository takes no writes under its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteObstacle {
+    #[error("the repository is archived; unarchive it in its settings")]
+    Archived,
+    /// Reads are redirected, and writes are not: they would be lost on the way.
+    #[error("the repository is called {0} now; correct your remote, and `repository` in [forge]")]
+    Renamed(String),
+}
+
+impl WriteObstacle {
+    /// Finds the obstacle in what a forge says about a repository.
+    pub(crate) fn find(wanted: &str, is_archived: bool, named: &str) -> Option<Self> {
+        match named {
+            _ if is_archived => Some(Self::Archived),
+            "" => None,
+            named if named.eq_ignore_ascii_case(wanted) => None,
+            named => Some(Self::Renamed(findings::one_line(named))),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -61,6 +61,32 @@ impl AppSender for ForgeConnection {
     }
 }
 
+/// One request as a verb wants it, without what all of them have.
+struct Sent<'a> {
+    method: &'static str,
+    url: &'a str,
+    more: &'a [(&'static str, String)],
+    body: Option<&'a Value>,
+    is_write: bool,
+}
+
+impl<'a> Sent<'a> {
+    fn question(
+        method: &'static str,
+        url: &'a str,
+        more: &'a [(&'static str, String)],
+        body: Option<&'a Value>,
+    ) -> Self {
+        Self {
+            method,
+            url,
+            more,
+            body,
+            is_write: false,
+        }
+    }
+}
+
 /// Client for one API. Its headers have the token, so debug output leaves them out.
 pub(crate) struct RestClient {
     connection: ForgeConnection,
@@ -148,7 +174,7 @@ impl RestClient {
     ) -> Result<WireResponse, ForgeError> {
         let mut url = self.url(path);
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.send("GET", &url, more, None).await?;
+            let response = self.send(Sent::question("GET", &url, more, None)).await?;
             if !matches!(response.status, 301 | 302 | 307 | 308) {
                 return self.accept(path, response);
             }
@@ -184,7 +210,10 @@ impl RestClient {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.send("POST", &url, &[], Some(body)).await {
+            match self
+                .send(Sent::question("POST", &url, &[], Some(body)))
+                .await
+            {
                 Err(error) if error.is_lost() && tries < TRIES => {}
                 Err(error) => return Err(error),
                 Ok(response) => return parse_json(path, &self.accept(path, response)?),
@@ -194,11 +223,21 @@ impl RestClient {
 
     /// Reads all pages of a list; `page` is the number of entries on one.
     pub async fn list(&self, path: &str, page: usize) -> Result<Vec<Value>, ForgeError> {
+        self.list_by("per_page", path, page).await
+    }
+
+    /// Like [`Self::list`], for a server that gives the size of a page another name.
+    pub async fn list_by(
+        &self,
+        size: &str,
+        path: &str,
+        page: usize,
+    ) -> Result<Vec<Value>, ForgeError> {
         let sign = if path.contains('?') { '&' } else { '?' };
         let mut all = Vec::new();
         for number in 1..=PAGES_MAX {
             let value = self
-                .get(&format!("{path}{sign}per_page={page}&page={number}"))
+                .get(&format!("{path}{sign}{size}={page}&page={number}"))
                 .await?;
             let Value::Array(entries) = value else {
                 return Err(unreadable(path, "not a list"));
@@ -224,7 +263,14 @@ impl RestClient {
         let wait = self.schedule.lock().await.reserve(now, WAIT_MAX);
         self.wait(wait).await?;
         let url = self.url(path);
-        let response = self.send(method, &url, &[], Some(body)).await?;
+        let sent = Sent {
+            method,
+            url: &url,
+            more: &[],
+            body: Some(body).filter(|body| !body.is_null()),
+            is_write: true,
+        };
+        let response = self.send(sent).await?;
         if (300..400).contains(&response.status) {
             let to = response.header("location").unwrap_or_default().to_owned();
             return Err(ForgeError::Moved {
@@ -249,13 +295,14 @@ impl RestClient {
 
     /// Sends a request, and waits and repeats it while a limit holds: a limited request was not
     /// carried out.
-    async fn send(
-        &self,
-        method: &'static str,
-        url: &str,
-        more: &[(&'static str, String)],
-        body: Option<&Value>,
-    ) -> Result<WireResponse, ForgeError> {
+    async fn send(&self, sent: Sent<'_>) -> Result<WireResponse, ForgeError> {
+        let Sent {
+            method,
+            url,
+            more,
+            body,
+            is_write,
+        } = sent;
         let (login, token) = self.credential().await?;
         let mut headers = vec![self.scheme.build(login, &token)];
         headers.extend(self.headers.iter().cloned());
@@ -274,6 +321,7 @@ impl RestClient {
             body: body
                 .map(|body| body.to_string().into_bytes())
                 .unwrap_or_default(),
+            is_write,
         };
         let clock = &self.connection.clock;
         let mut tries = 0;

@@ -46,8 +46,7 @@ impl Forgejo {
             }
             comments.push(comment);
         }
-        let plain = self.path(&format!("/issues/{change}/comments"));
-        let plain = self.list(&plain).await?;
+        let plain = self.comments_on(&change.to_string(), "").await?;
         comments.extend(plain.iter().map(|entry| read::comment(entry, &on, &own)));
         comments.sort_by(|one, other| one.created_at.cmp(&other.created_at));
         let reviews = reviews.iter().filter_map(|entry| {

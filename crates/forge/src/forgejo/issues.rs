@@ -12,7 +12,7 @@ use crate::json::{entries, id, number, text};
 use crate::marker::marked;
 use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
-    ForgePermission, TrackedIssue,
+    ForgePermission, TrackedIssue, WriteObstacle,
 };
 use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
@@ -26,7 +26,8 @@ impl Forgejo {
         let marked = marked("topic", &draft.topic.0, &draft.body);
         let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
         let path = self.path(&format!("/issues/{}/comments", encoded(&draft.on)));
-        let found = self.find_own(&path, "topic", &draft.topic.0).await?;
+        let found = self.comments_on(&draft.on, "").await?;
+        let found = self.own_among(found, "topic", &draft.topic.0).await?;
         let request = json!({"body": body});
         let written = match found {
             Some(found) if text(&found, "body") == body => found,
@@ -89,6 +90,11 @@ impl Tracker for Forgejo {
             () => ForgePermission::None,
         };
         Ok(ForgeAccount {
+            obstacle: WriteObstacle::find(
+                &self.repository,
+                repository["archived"] == true,
+                &text(&repository, "full_name"),
+            ),
             login,
             permission,
             capabilities: CAPABILITIES,
@@ -169,14 +175,16 @@ impl Tracker for Forgejo {
     async fn comments_since(&self, query: &CommentQuery) -> Result<CommentPage, ForgeError> {
         let own = self.own_login().await?.to_owned();
         let since = &query.cursor.updated_at;
-        let mut path = match &query.on {
-            Some(on) => self.path(&format!("/issues/{}/comments", encoded(on))),
-            None => self.path("/issues/comments"),
+        let filter = match since.as_str() {
+            "" => String::new(),
+            since => parameter('?', "since", since),
         };
-        if !since.is_empty() {
-            path.push_str(&parameter('?', "since", since));
-        }
-        let found = self.list(&path).await?;
+        let found = if let Some(on) = &query.on {
+            self.comments_on(on, &filter).await?
+        } else {
+            let path = self.path(&format!("/issues/comments{filter}"));
+            self.list(&path).await?
+        };
         let comment = |entry| read::comment(entry, &read::belongs_to(entry), &own);
         let mut comments: Vec<_> = found.iter().map(comment).collect();
         for comment in &mut comments {

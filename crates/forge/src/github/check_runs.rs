@@ -43,7 +43,7 @@ impl Github {
         }) {
             return Ok(());
         }
-        let mut request = json!({"name": gate.name, "head_sha": gate.commit, "status": status,
+        let mut request = json!({"name": gate.name, "status": status,
             "external_id": external_id, "output": {"title": title, "summary": summary}});
         if let Some(url) = url {
             request["details_url"] = json!(url);
@@ -54,9 +54,11 @@ impl Github {
         }
         // A completed run stays completed: work that begins again gets a run of its own.
         let open = run.filter(|run| text(run, "status") != "completed" || status == "completed");
-        let (method, path) = match open {
-            Some(run) => ("PATCH", format!("/check-runs/{}", id(run))),
-            None => ("POST", "/check-runs".to_owned()),
+        let (method, path) = if let Some(run) = open {
+            ("PATCH", format!("/check-runs/{}", id(run)))
+        } else {
+            request["head_sha"] = json!(gate.commit);
+            ("POST", "/check-runs".to_owned())
         };
         self.rest
             .write(method, &self.path(&path), &request)

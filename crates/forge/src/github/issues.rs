@@ -10,7 +10,7 @@ use crate::feedback::{
 };
 use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
-    ForgePermission, TrackedIssue,
+    ForgePermission, TrackedIssue, WriteObstacle,
 };
 use crate::rest::{encoded, parameter, parse_json, until_answered};
 use crate::{ForgeError, Tracker};
@@ -85,6 +85,11 @@ impl Tracker for Github {
         Ok(ForgeAccount {
             login,
             permission,
+            obstacle: WriteObstacle::find(
+                &format!("{}/{}", self.owner, self.name),
+                repository["archived"] == true,
+                &text(&repository, "full_name"),
+            ),
             capabilities: self.capabilities(),
         })
     }
@@ -155,7 +160,11 @@ impl Tracker for Github {
             Some(on) => format!("/{}", encoded(on)),
             None => String::new(),
         };
-        let mut filter = "?sort=updated&direction=asc&per_page=100".to_owned();
+        // Only the list of the whole repository has an order to choose.
+        let mut filter = match &query.on {
+            Some(_) => "?per_page=100".to_owned(),
+            None => "?sort=updated&direction=asc&per_page=100".to_owned(),
+        };
         let since = &query.cursor.updated_at;
         if !since.is_empty() {
             filter.push_str(&parameter('&', "since", since));
@@ -167,7 +176,7 @@ impl Tracker for Github {
             .iter()
             .map(|entry| read::comment(entry, CommentKind::Plain, &own))
             .collect();
-        // The list of an issue ignores the order, so a filter that is ignored must do no harm.
+        // A filter that is ignored must do no harm.
         comments.retain(|comment| comment.updated_at >= *since);
         comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
         let newest = comments.last().map(|comment| comment.updated_at.clone());

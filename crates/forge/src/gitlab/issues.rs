@@ -13,7 +13,7 @@ use crate::json::{entries, id, number, text};
 use crate::marker::marked;
 use crate::model::{
     CommentDraft, CommentTopic, ForgeAccount, ForgeCapabilities, ForgeComment, ForgeCursor,
-    ForgePermission, TrackedIssue,
+    ForgePermission, TrackedIssue, WriteObstacle,
 };
 use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
@@ -129,6 +129,11 @@ impl Tracker for Gitlab {
         let levels = levels.map(|name| number(&access[name], "access_level"));
         let level = levels.into_iter().max().unwrap_or_default();
         Ok(ForgeAccount {
+            obstacle: WriteObstacle::find(
+                &self.project,
+                project["archived"] == true,
+                &text(&project, "path_with_namespace"),
+            ),
             login,
             // Whoever gets an answer may read: the project may be public.
             permission: permission(level.max(1)),

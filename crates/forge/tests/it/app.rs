@@ -10,6 +10,7 @@ use forge::*;
 use serde_json::{Value, json};
 
 use crate::conformance::{HEAD, JumpingClock};
+use crate::contract::{Contract, GITHUB};
 use crate::fakes::{Fake, Served, Totals, reply, split};
 
 /// A key that was made for this test and opens nothing.
@@ -24,6 +25,10 @@ struct AppGithub {
 }
 
 impl Fake for AppGithub {
+    fn contracts(&self) -> (&'static str, Vec<&'static Contract>) {
+        ("/api/v3", vec![&GITHUB])
+    }
+
     fn answer(&mut self, request: &WireRequest) -> WireResponse {
         let (path, _, body) = split(request, "/api/v3");
         let header = request
@@ -63,6 +68,8 @@ impl Fake for AppGithub {
             ("POST", "/repos/o/r/check-runs") => {
                 // A run that is completed needs a conclusion, and one that is not has none.
                 assert_eq!(body["status"] == "completed", !body["conclusion"].is_null());
+                // GitHub counts bytes here, and characters in comments.
+                assert!(body["output"]["summary"].as_str().unwrap().len() <= 65_535);
                 let mut run = body;
                 run["id"] = json!(self.runs.len() + 1);
                 self.runs.insert(0, run.clone());
@@ -104,7 +111,7 @@ async fn an_app_buys_a_token_renews_it_in_time_and_writes_check_runs() {
         commit: HEAD.to_owned(),
         name: "countersign".to_owned(),
         state,
-        description: "x".repeat(90_000),
+        description: "\u{1f980}".repeat(30_000),
         url: None,
     };
     for state in [

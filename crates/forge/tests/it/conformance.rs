@@ -449,6 +449,10 @@ async fn the_rest_of_the_verbs_read_what_is_there() {
         ("countersign-bot", ForgePermission::Write)
     );
     assert!(me.capabilities.has_changes && !me.capabilities.inline_outside_diff);
+    assert_eq!(me.obstacle, None);
+    fake.0.lock().unwrap().archived = true;
+    let archived = forge.whoami().await.unwrap().obstacle;
+    assert_eq!(archived, Some(WriteObstacle::Archived));
     for (login, wanted) in [
         ("ada", ForgePermission::Write),
         ("eve", ForgePermission::Read),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use forge::{WireRequest, WireResponse};
 use serde_json::{Value, json};
 
+use crate::contract::{Contract, FORGEJO, GITEA};
 use crate::fakes::{Fake, TOKEN, Totals, page, reply, split};
 
 pub const BOT: &str = "countersign-bot";
@@ -183,7 +184,9 @@ impl FakeForgejo {
                 let of = self.inline.iter().filter(|(review, _)| *review == id);
                 (200, of.map(|(_, comment)| comment.clone()).collect())
             }
-            ["issues", _, "comments"] | ["issues", "comments"] => page(&self.comments, query),
+            ["issues", "comments"] => page(&self.comments, query),
+            // All of them, however many there are.
+            ["issues", _, "comments"] => (200, json!(self.comments)),
             ["issues", _, "labels"] => (200, json!(self.labels)),
             ["labels"] => page(&self.known_labels, query),
             ["issues"] | ["issues", "7"] => {
@@ -209,6 +212,10 @@ impl FakeForgejo {
 }
 
 impl Fake for FakeForgejo {
+    fn contracts(&self) -> (&'static str, Vec<&'static Contract>) {
+        ("/api/v1", vec![&FORGEJO, &GITEA])
+    }
+
     fn answer(&mut self, request: &WireRequest) -> WireResponse {
         let (path, query, body) = split(request, "/api/v1");
         let token = format!("token {TOKEN}");

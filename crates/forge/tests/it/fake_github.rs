@@ -7,6 +7,9 @@ use async_trait::async_trait;
 use forge::{ForgeTransport, WireFailure, WireRequest, WireResponse};
 use serde_json::{Value, json};
 
+use crate::contract::{GITHUB, check_graphql};
+use crate::fakes::checked;
+
 pub const TOKEN: &str = "ghp_never_shown";
 pub const BOT: &str = "countersign-bot";
 
@@ -26,6 +29,7 @@ pub struct State {
     pub refused: BTreeMap<String, usize>,
     pub writes: usize,
     pub renamed: bool,
+    pub archived: bool,
     pub next_id: u64,
 }
 
@@ -89,6 +93,10 @@ impl State {
         let text = body["body"].as_str().unwrap_or_default();
         if text.chars().count() > 65_536 {
             return refusal("body is too long (maximum is 65536 characters)");
+        }
+        let title = body["title"].as_str().unwrap_or_default();
+        if title.chars().count() > 256 {
+            return refusal("title is too long (maximum is 256 characters)");
         }
         let parts: Vec<&str> = path.split('/').collect();
         match (method, parts.as_slice()) {
@@ -282,7 +290,13 @@ impl State {
             } else {
                 self.pulls[0]["draft"] = json!(query.contains("convertPullRequestToDraft"));
             }
-            return (200, json!({"data": {"ok": {}}}));
+            let verb = query.split_once('{').unwrap().1.split('(').next().unwrap();
+            let done = if query.contains("ReviewThread") {
+                json!({"thread": {"isResolved": !query.contains("unresolve")}})
+            } else {
+                json!({"pullRequest": {"isDraft": self.pulls[0]["draft"]}})
+            };
+            return (200, json!({"data": {verb: done}}));
         }
         let firsts = self
             .threads
@@ -294,7 +308,8 @@ impl State {
             "comments": {"nodes": [{"databaseId": thread["id"]}]}})
             })
             .collect();
-        let threads = json!({"pageInfo": {"hasNextPage": false}, "nodes": nodes});
+        let threads =
+            json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "nodes": nodes});
         (
             200,
             json!({"data": {"repository": {"pullRequest": {"id": "P1", "isDraft": self.pulls[0]["draft"], "reviewThreads": threads}}}}),
@@ -338,7 +353,8 @@ impl State {
             match (request.method, path.trim_start_matches('/')) {
                 ("GET", "") => (
                     200,
-                    json!({"permissions": {"admin": false, "push": true, "pull": true}}),
+                    json!({"full_name": if self.renamed { "o/new" } else { "O/r" }, "archived": self.archived,
+                        "permissions": {"admin": false, "push": true, "pull": true}}),
                 ),
                 ("GET", "pulls") if header("if-none-match") == Some("\"1\"") => (304, Value::Null),
                 ("GET", path) => self.read(path, query),
@@ -356,11 +372,21 @@ impl State {
                 .entry(value["message"].as_str().unwrap().to_owned())
                 .or_default() += 1;
         }
-        WireResponse {
+        let response = WireResponse {
             status,
             headers,
             body: value.to_string().into_bytes(),
+        };
+        if path.ends_with("/graphql") {
+            let checked = check_graphql(&body, &value);
+            checked.unwrap_or_else(|why| panic!("{why}: {value}"));
+            return response;
         }
+        // Redirects of a renamed repository are in no specification.
+        if matches!(response.status, 304 | 307) {
+            return response;
+        }
+        checked(&GITHUB, "/api/v3", request, response)
     }
 }
 

@@ -260,6 +260,7 @@ impl FakeGitlab {
                 page(&all, query)
             }
             ["merge_requests", "1", "draft_notes"] => page(&self.drafts, query),
+            ["issues", "7", "notes"] => page(&self.notes, query),
             ["merge_requests", "1", "notes"] => {
                 let threads = self
                     .discussions

@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use forge::{ForgeTransport, WireFailure, WireRequest, WireResponse};
 use serde_json::{Value, json};
 
+use crate::contract::{Contract, Exchange};
+
 pub const TOKEN: &str = "token_never_shown";
 
 /// Everything that a story left behind, in the same terms for every forge.
@@ -28,6 +30,11 @@ pub struct Totals {
 
 /// A server that remembers.
 pub trait Fake: Send + std::fmt::Debug {
+    /// Path of its API, and the official specifications of that.
+    fn contracts(&self) -> (&'static str, Vec<&'static Contract>) {
+        ("", Vec::new())
+    }
+
     fn answer(&mut self, request: &WireRequest) -> WireResponse;
     fn totals(&self) -> Totals;
 }
@@ -36,11 +43,47 @@ pub trait Fake: Send + std::fmt::Debug {
 #[derive(Debug)]
 pub struct Served<F>(pub Mutex<F>);
 
+impl<F: Fake> Served<F> {
+    /// Answers a request, and checks both against the official specifications.
+    pub fn answer(&self, request: &WireRequest) -> WireResponse {
+        let mut fake = self.0.lock().unwrap();
+        let response = fake.answer(request);
+        let (api, contracts) = fake.contracts();
+        contracts.into_iter().fold(response, |response, contract| {
+            checked(contract, api, request, response)
+        })
+    }
+}
+
 #[async_trait]
 impl<F: Fake> ForgeTransport for Served<F> {
     async fn exchange(&self, request: &WireRequest) -> Result<WireResponse, WireFailure> {
-        Ok(self.0.lock().unwrap().answer(request))
+        Ok(self.answer(request))
     }
+}
+
+/// Checks a request and its answer against a specification, and completes the answer.
+pub fn checked(
+    contract: &Contract,
+    api: &str,
+    request: &WireRequest,
+    response: WireResponse,
+) -> WireResponse {
+    let (path, query, body) = split(request, api);
+    let answer = serde_json::from_slice(&response.body).unwrap_or(Value::Null);
+    let exchange = Exchange {
+        method: request.method,
+        path: &path,
+        query: &query,
+        request: &body,
+        status: response.status,
+        answer,
+    };
+    let answer = contract
+        .check(exchange)
+        .unwrap_or_else(|why| panic!("{why}"));
+    let body = reply(response.status, &answer).body;
+    WireResponse { body, ..response }
 }
 
 /// Splits a request into path, query and body. The path is below the API.

@@ -6,11 +6,14 @@
 
 mod app;
 mod conformance;
+mod contract;
 mod fake_forgejo;
 mod fake_github;
 mod fake_gitlab;
+mod fake_jira;
 mod fakes;
 mod jira;
 mod lines;
 mod others;
+mod traps;
 mod wire;

@@ -18,6 +18,7 @@ trait World {
     const API: &'static str;
     const ISSUE: &'static str;
     const RESOLVED: Option<usize>;
+    const HEAD_REF: &'static str;
 }
 
 #[derive(Debug)]
@@ -30,6 +31,7 @@ impl World for OnGitlab {
     const API: &'static str = "https://h.example/gitlab/api/v4";
     const ISSUE: &'static str = "#7";
     const RESOLVED: Option<usize> = Some(1);
+    const HEAD_REF: &'static str = "refs/merge-requests/7/head";
 
     fn fake() -> FakeGitlab {
         FakeGitlab::new(HEAD)
@@ -45,6 +47,7 @@ impl World for OnForgejo {
     const API: &'static str = "https://h.example/sub/api/v1";
     const ISSUE: &'static str = "7";
     const RESOLVED: Option<usize> = None;
+    const HEAD_REF: &'static str = "refs/pull/7/head";
 
     fn fake() -> FakeForgejo {
         FakeForgejo::new(HEAD)
@@ -144,6 +147,7 @@ async fn reads<W: World>() {
         (me.login.as_str(), me.permission),
         ("countersign-bot", ForgePermission::Write)
     );
+    assert_eq!(me.capabilities.head_ref(7), W::HEAD_REF);
     for (login, wanted) in [
         ("ada", ForgePermission::Write),
         ("eve", ForgePermission::Read),

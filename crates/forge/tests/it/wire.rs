@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::IntoResponse;
-use forge::{ForgeError, HyperTransport, IssueGoal, Tracker, WireRequest};
+use forge::{ForgeError, HyperTransport, IssueGoal, Tracker, WireRequest, WriteObstacle};
 use hyper::server::conn::http1;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -30,6 +30,7 @@ async fn serve(fake: Arc<FakeGithub>) -> String {
             url: uri.to_string(),
             headers: authorization.into_iter().collect(),
             body: body.to_vec(),
+            is_write: false,
         };
         let reply = fake.0.lock().unwrap().answer(&request);
         let mut map = HeaderMap::new();
@@ -65,6 +66,11 @@ async fn a_renamed_repository_is_followed_for_reading_only() {
     fake.0.lock().unwrap().renamed = true;
     let forge = github(&format!("{}/api/v3", serve(Arc::clone(&fake)).await));
     assert_eq!(forge.issue("7").await.unwrap().unwrap().title, "t");
+    let me = forge.whoami().await.unwrap();
+    assert_eq!(
+        me.obstacle,
+        Some(WriteObstacle::Renamed("o/new".to_owned()))
+    );
     let error = forge
         .ensure_issue_state("7", &IssueGoal::Done)
         .await
