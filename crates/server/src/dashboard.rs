@@ -30,6 +30,8 @@ mod svg;
 mod ticket;
 mod tickets;
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -46,6 +48,7 @@ use app::failure::Failure;
 use app::operations::identity::Identity;
 use app::operations::oidc::CALLBACK_PATH;
 use app::operations::{App, browser_sessions};
+use app::settings::connections::ForgeLink;
 use flow::{Role, Time};
 
 /// Only files of this server, and nothing inline: text that slips through the escaping cannot run.
@@ -70,6 +73,8 @@ struct PageContext {
     identity: Identity,
     /// Secret of the session, to check it again while a stream is open.
     session: String,
+    /// Connections to forges, as the configuration has them.
+    links: Arc<Vec<ForgeLink>>,
 }
 
 impl PageContext {
@@ -247,8 +252,10 @@ async fn require_session(
     next: Next,
 ) -> Response {
     let secret = login::session_cookie(request.headers(), state.is_encrypted());
+    let is_stream = request.uri().path().starts_with("/pages/");
     let identity = match &secret {
-        Some(secret) => browser_sessions::authenticate(&state.app, secret).await,
+        Some(secret) if is_stream => browser_sessions::authenticate(&state.app, secret).await,
+        Some(secret) => browser_sessions::visit(&state.app, secret).await,
         None => return without_session(&request),
     };
     match (identity, secret) {
@@ -261,6 +268,7 @@ async fn require_session(
                 app: state.app.acting_as(identity.actor.clone()),
                 identity: identity.clone(),
                 session,
+                links: state.links(),
             };
             request.extensions_mut().insert(context);
             let mut response = next.run(request).await;

@@ -138,7 +138,7 @@ impl ServerState {
         *current = links;
     }
 
-    fn links(&self) -> Arc<Vec<ForgeLink>> {
+    pub(crate) fn links(&self) -> Arc<Vec<ForgeLink>> {
         let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&links)
     }

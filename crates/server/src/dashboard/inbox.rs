@@ -1,9 +1,10 @@
 //! Inbox: what waits for a person, why, and what to do.
 
+use flow::Ticket;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{empty, ticket_card, time, usd};
+use super::parts::{element_id, empty, stage, ticket_card, time, titled, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
 use app::operations::TicketRow;
 use app::operations::escalations::PendingEscalation;
@@ -48,8 +49,7 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     let group =
         |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
-        h1 { "Inbox" }
-        (news(0))
+        div.heading { h1 { "Inbox" } (news(0)) }
         @if nothing { (nobody_waits(context).await?) }
         @if !waiting.is_empty() { (group("Need your decision", waiting.len())) }
         @for (row, escalation) in &waiting { (escalation_card(context, row, escalation)) }
@@ -108,10 +108,10 @@ fn escalation_card(
     let path = format!("/tickets/{}", escalation.id);
     let last = escalation.feedback.last();
     html! {
-        section.panel.urgent data-row {
+        section.panel.urgent id=(element_id("wait", &row.id)) data-row {
             div.heading {
-                h3 { a.title href=(path) { (escalation.title) } }
-                span.meta { code { (escalation.id) } " · waiting, last change " (time(row.updated_at, context.now())) }
+                h3 { a.title href=(path) { (titled(&escalation.title)) } }
+                span.meta { code { (escalation.id) } " · changed " (time(row.updated_at, context.now())) }
             }
             p.reason { (icon("alert")) (sentence(&escalation.reason)) }
             p.meta.strip {
@@ -120,11 +120,27 @@ fn escalation_card(
                 @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
                 @if last.is_some() { a href=(format!("{path}/diff")) { (icon("diff")) "Change and findings" } }
             }
-            @if !escalation.evidence.is_empty() {
-                details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
+            div.offers {
+                @if context.may_change() {
+                    details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
+                }
+                @if !escalation.evidence.is_empty() {
+                    details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
+                }
             }
-            @if context.may_change() {
-                details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
+        }
+    }
+}
+
+/// Renders what became of a ticket that no longer waits for a person. It stays in its place until
+/// the page is loaded again.
+pub fn settled_card(ticket: &Ticket) -> Markup {
+    html! {
+        section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
+            p {
+                (stage(ticket.stage)) " "
+                a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
+                span.meta { " No longer waits for you." }
             }
         }
     }

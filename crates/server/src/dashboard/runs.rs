@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{PageFrame, icon, page};
+use super::layout::{PageFrame, icon, page, topic};
 use super::markdown::markdown;
 use super::parts::{duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
@@ -31,6 +31,7 @@ async fn load(context: &PageContext, id: &str) -> Result<Vec<Transcript>, PageEr
 }
 
 pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
+    let live = topic(&context, &format!("stale:{id}")).await?;
     let runs = load(&context, &id).await?;
     let body = html! {
         p.crumbs { a href=(format!("/tickets/{id}")) data-up { (id) } " / Runs" }
@@ -57,7 +58,7 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
     let frame = PageFrame {
         title: &format!("Runs of {id}"),
         section: "/tickets",
-        topic: None,
+        topic: live,
     };
     Ok(respond(page(&context, frame, &body).await?))
 }
@@ -117,7 +118,10 @@ pub async fn show(
         (record::run_record(&context, &stored.id, &run))
         @if run.role == "review" { (record::sandbox_of_round(&stored, run.round)) }
         @if run.cut { p.notice { "The transcript is longer than the part that is read; the file has all of it." } }
-        @if run.lines.is_empty() { p.notice { (icon("wait")) "No output yet." } }
+        @if run.lines.is_empty() {
+            // A check is shown when it has ended.
+            p.notice { (icon("wait")) @if run.role == "check" { "This check printed nothing." } @else { "No output yet." } }
+        }
         nav.pager {
             @if from > 0 { a href=(format!("{path}?from={}", from.saturating_sub(TURNS_MAX))) { "Earlier" } }
             @if !has_end { a href=(format!("{path}?from={}", from + TURNS_MAX)) { "Later" } }

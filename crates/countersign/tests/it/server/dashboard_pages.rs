@@ -176,34 +176,50 @@ fn lists_filter_and_page_and_every_section_answers() {
     browser.get("/epics/none").is(404);
 }
 
+/// The live stream of an open page.
+struct LiveStream(TcpStream);
+
+impl LiveStream {
+    /// Connects to the stream that the page names.
+    #[track_caller]
+    fn of_page(browser: &Browser<'_>, server: &Server<'_>, path: &str) -> Self {
+        let page = browser.get(path).is(200).body;
+        let topic = page.split_once("hx-sse:connect=\"").unwrap().1;
+        let topic = topic.split('"').next().unwrap().replace("&amp;", "&");
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let head = format!(
+            "GET {topic} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+            server.address,
+            browser.cookie()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        Self(stream)
+    }
+
+    #[track_caller]
+    fn read_until(&mut self, text: &str) -> String {
+        let (mut seen, mut part) = (String::new(), [0; 4096]);
+        while !seen.contains(text) {
+            let count = self.0.read(&mut part).unwrap();
+            assert!(count > 0, "the stream ended before {text:?}: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+        seen
+    }
+}
+
 #[test]
 fn an_open_page_gets_what_has_changed_since_it_was_rendered() {
     let world = World::new();
     let server = Server::start(&world);
     let browser = person(&world, &server);
     let page = browser.get("/board").is(200).body;
-    let topic = page.split_once("hx-sse:connect=\"").unwrap().1;
-    let topic = topic.split('"').next().unwrap().replace("&amp;", "&");
-    // Between the page and the stream, so that only the position of the page tells of it.
+    shows(&page, &["hx-sse:connect=", "data-now="]);
+    // The ticket comes between the page and the stream, so only the position of the page tells.
+    let mut board = LiveStream::of_page(&browser, &server, "/board");
     server.add("between");
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let head = format!(
-        "GET {topic} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
-        server.address,
-        browser.cookie()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut read_until = |text: &str| {
-        let (mut seen, mut part) = (String::new(), [0; 4096]);
-        while !seen.contains(text) {
-            let count = stream.read(&mut part).unwrap();
-            assert!(count > 0, "the stream ended before {text:?}: {seen}");
-            seen.push_str(&String::from_utf8_lossy(&part[..count]));
-        }
-        seen
-    };
-    let first = read_until("card-between");
+    let first = board.read_until("card-between");
     shows(
         &first,
         &[
@@ -213,5 +229,42 @@ fn an_open_page_gets_what_has_changed_since_it_was_rendered() {
         ],
     );
     server.add("later");
-    read_until("card-later");
+    board.read_until("card-later");
+}
+
+#[test]
+fn every_page_that_shows_work_is_patched_or_says_that_it_is_old() {
+    let world = World::new();
+    run_greet(&world, &quarrel());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    let epic = "id: e1\ntitle: An epic\ntickets:\n  - {id: one, title: First}\n";
+    let import = serde_json::json!({"name": "epic.yaml", "text": epic,
+        "repository": world.repository.to_str().unwrap()});
+    server.rest("POST", "/api/v1/imports", &import).is(201);
+    let mut open: Vec<(LiveStream, &str)> = [
+        ("/queues", "<div id=\"queues\">"),
+        ("/agents", "<div id=\"agents\">"),
+        ("/epics", "<div id=\"epics\">"),
+        ("/epics/e1", "<div id=\"epic\">"),
+        ("/log", "hx-target=\"#lines\" hx-swap=\"afterbegin\""),
+        ("/tickets", "hx-target=\"#row-new\""),
+        ("/tickets", "id=\"stale\""),
+        ("/tickets?q=stage:queued", "id=\"stale\""),
+        ("/", "No longer waits for you."),
+        ("/tickets/greet", "id=\"decision\""),
+        ("/tickets/greet/diff", "id=\"stale\""),
+        ("/tickets/greet/runs", "id=\"stale\""),
+    ]
+    .map(|(path, text)| (LiveStream::of_page(&browser, &server, path), text))
+    .into();
+    server.add("new");
+    let why = serde_json::json!({"choice": "reject", "why": "not wanted"});
+    server
+        .rest("POST", "/api/v1/escalations/greet", &why)
+        .is(200);
+    for (stream, text) in &mut open {
+        let seen = stream.read_until(text);
+        assert!(!seen.contains("page:reload"), "{text}: {seen}");
+    }
 }
