@@ -795,7 +795,7 @@ export const CHECKS = [
     let pressed = 0;
     while (Date.now() < end) { await page.keyboard.press(pressed % 40 < 20 ? "j" : "k"); pressed += 1; await sleep(150); }
     const count = await written;
-    await scene.add("final", "The last state", { priority: 9 });
+    await scene.add("final", "The last state", { priority: 99 });
     const shown = await page.waitForSelector("#card-final", { timeout: 10000 }).then(() => true, () => false);
     report.holds(shown, "the final state is not shown");
     report.holds(count >= 950 * seconds, `only ${count} events in ${seconds} s`);

@@ -24,6 +24,8 @@ use app::operations::viewed_files;
 const FILE_ROWS_MAX: usize = 1_500;
 /// Rows of a file on each of its own pages.
 const PART_ROWS: usize = 4_000;
+/// Highest number of a part that an address may name; no diff that is read has so many.
+const PARTS_MAX: usize = 100_000;
 /// Rows of a page with several files.
 const PAGE_ROWS_MAX: usize = 6_000;
 /// Files on a page; the rest is left to the list of files.
@@ -93,8 +95,9 @@ struct ShownDiff<'a> {
 pub async fn show(
     context: Viewer,
     Path(id): Path<String>,
-    Query(query): Query<DiffQuery>,
+    Query(mut query): Query<DiffQuery>,
 ) -> PageResult {
+    query.part = query.part.min(PARTS_MAX);
     let stored = context.app.ticket(&id).await?;
     let ticket = &stored.ticket;
     // A form sends an empty text for the first choice.
@@ -342,32 +345,35 @@ impl ShownDiff<'_> {
             .is_some_and(|(place, _)| place == index);
         let open = is_single || has_form || (!viewed && (!generated || found));
         html! {
-            details.file id=(format!("file-{index}")) open[open] data-file=(index) {
-                summary {
-                    (status_mark(file.status))
-                    span.path {
-                        @if let Some(old) = file.old_path.as_ref().filter(|old| **old != file.path) { (old) " → " }
-                        (file.path)
+            // The button stands next to the summary: a summary must have no control inside.
+            div.filebox {
+                (self.viewed_form(index, viewed))
+                details.file id=(format!("file-{index}")) open[open] data-file=(index) {
+                    summary {
+                        (status_mark(file.status))
+                        span.path {
+                            @if let Some(old) = file.old_path.as_ref().filter(|old| **old != file.path) { (old) " → " }
+                            (file.path)
+                        }
+                        span.num { (counts(file)) }
+                        @if generated { span.tag { "generated" } }
+                        @if file.added.is_none() { span.tag { "binary" } }
                     }
-                    span.num { (counts(file)) }
-                    @if generated { span.tag { "generated" } }
-                    @if file.added.is_none() { span.tag { "binary" } }
-                    (self.viewed_form(index, viewed))
-                }
-                @if file.added.is_none() { p.quiet { "Binary file: there are no lines to show." } }
-                @else if file.hunks.is_empty() { p.quiet { "No line changed: only the name or the mode." } }
-                @if let Highlighting::Off(Some(why)) = &self.colours[index] {
-                    p.quiet.meta { "Without highlighting: " (why) "." }
-                }
-                @if shown { (self.table(index, file)) }
-                @else if !file.hunks.is_empty() {
-                    p.notice {
-                        (row_count(file)) " lines are too many for this page. "
-                        a href=(self.query.with("file", &file.path)) { "Show this file" }
+                    @if file.added.is_none() { p.quiet { "Binary file: there are no lines to show." } }
+                    @else if file.hunks.is_empty() { p.quiet { "No line changed: only the name or the mode." } }
+                    @if let Highlighting::Off(Some(why)) = &self.colours[index] {
+                        p.quiet.meta { "Without highlighting: " (why) "." }
                     }
-                    @for entry in self.diff.findings_in(&file.path) { (ticket::finding(self.context, self.ticket, entry)) }
+                    @if shown { (self.table(index, file)) }
+                    @else if !file.hunks.is_empty() {
+                        p.notice {
+                            (row_count(file)) " lines are too many for this page. "
+                            a href=(self.query.with("file", &file.path)) { "Show this file" }
+                        }
+                        @for entry in self.diff.findings_in(&file.path) { (ticket::finding(self.context, self.ticket, entry)) }
+                    }
+                    @if is_single { (self.parts(file)) }
                 }
-                @if is_single { (self.parts(file)) }
             }
         }
     }

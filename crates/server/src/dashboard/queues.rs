@@ -88,7 +88,7 @@ fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -
     let count =
         |number: u64| html! { td.num { @if number > 0 { (number) } @else { span.quiet { "–" } } } };
     html! {
-        div.wide { table.rows {
+        div.wide tabindex="0" { table.rows {
             thead { tr {
                 th { "Queue" } th.num { "Ready" } th.num { "Waiting" } th.num { "Running" } th.num { "Dead" }
                 th.num { "Oldest" } th.num { "p50" } th.num { "p95" } th {}

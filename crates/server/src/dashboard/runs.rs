@@ -79,7 +79,7 @@ pub struct RunQuery {
 
 pub async fn show(
     context: Viewer,
-    Path((id, number)): Path<(String, usize)>,
+    Path((id, number)): Path<(String, String)>,
     Query(query): Query<RunQuery>,
 ) -> PageResult {
     let stored = context.app.ticket(&id).await?.ticket;
@@ -89,13 +89,17 @@ pub async fn show(
         ..TranscriptQuery::default()
     };
     let mut runs = load_transcripts(&context.app, Some(&ticket), &headers).await?;
-    if number == 0 || number > runs.len() {
-        let why = format!("{id} has no run {number}");
+    let place = number
+        .parse::<usize>()
+        .ok()
+        .and_then(|at| at.checked_sub(1));
+    let Some(place) = place.filter(|place| *place < runs.len()) else {
+        let why = format!("{id} has no run {}", findings::shorten(&number, 20));
         return Err(
             PageError::new(StatusCode::NOT_FOUND, why).back_to(format!("/tickets/{id}/runs"))
         );
-    }
-    let run = runs.swap_remove(number - 1);
+    };
+    let run = runs.swap_remove(place);
     let window = match &run.run {
         Some(run) => load_window(&context.app, &ticket, run, query.from, TURNS_MAX).await?,
         None => None,

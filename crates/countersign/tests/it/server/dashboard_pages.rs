@@ -268,3 +268,45 @@ fn every_page_that_shows_work_is_patched_or_says_that_it_is_old() {
         assert!(!seen.contains("page:reload"), "{text}: {seen}");
     }
 }
+
+#[test]
+fn an_address_that_is_not_understood_is_told_on_a_page() {
+    let world = World::new();
+    run_greet(&world, &smooth());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    let huge = u64::MAX;
+    for (path, status) in [
+        ("/tickets/greet/diff?part=-1".to_owned(), 400),
+        (format!("/tickets/greet/diff?part={huge}0"), 400),
+        (
+            format!("/tickets/greet/diff?file=greet.sh&part={huge}"),
+            200,
+        ),
+        ("/tickets/greet/runs/abc".to_owned(), 404),
+        ("/tickets/greet/runs/0".to_owned(), 404),
+        (format!("/tickets/greet/runs/{huge}"), 404),
+        ("/tickets/greet/runs/1?from=x".to_owned(), 400),
+        (format!("/tickets/greet/runs/1?from={huge}"), 200),
+        ("/pages/events".to_owned(), 400),
+        ("/log?after=x".to_owned(), 422),
+        ("/tickets?sort=x".to_owned(), 422),
+        ("/tickets/%ff".to_owned(), 400),
+    ] {
+        let page = browser.get(&path).is(status).body;
+        shows(&page, &["<h1>"]);
+        assert!(!page.contains("usize") && !page.contains("u64"), "{page}");
+    }
+    let wanted = [
+        ("Accept", "text/html,*/*;q=0.8"),
+        ("Cookie", browser.cookie()),
+    ];
+    let page = server.send("GET", "/nowhere", &wanted, "").is(404);
+    shows(&page.body, &["There is no page at this address."]);
+    shows(
+        &page.head.to_lowercase(),
+        &["content-security-policy: default-src 'self'"],
+    );
+    let program = server.send("GET", "/nowhere", &[], "").is(404);
+    shows(&program.body, &["no route at /nowhere"]);
+}
