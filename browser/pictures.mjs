@@ -1,6 +1,6 @@
 // Pictures of every page in both themes and three widths, to look at.
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { logIn, PAGES } from "./checks.mjs";
@@ -28,7 +28,8 @@ export async function takePictures(browser, scene, directory) {
 
 // Pictures for the documentation and the README, from `countersign demo --serve` as anybody sees it.
 export async function takeDocsPictures(browser, binary, directory) {
-  const home = mkdtempSync(join(tmpdir(), "browser-docs-"));
+  const home = mkdtempSync(join(tmpdir(), "demo-"));
+  writeFileSync(join(home, ".gitconfig"), "[user]\nname = Ada\nemail = ada@example.org\n");
   const env = { PATH: process.env.PATH, HOME: home, LANG: "C.UTF-8" };
   const demo = spawn(binary, ["--data-dir", join(home, "data"), "demo", "--serve"], { cwd: home, env, stdio: ["ignore", "pipe", "inherit"] });
   try {

@@ -135,8 +135,8 @@ pub async fn live_part(context: &PageContext, id: &str) -> Result<Markup, PageEr
                 tr data-row {
                     td { (stage(line.stage)) }
                     td.grow { a.title href=(format!("/tickets/{}", line.id)) { (titled(&line.title)) } span.meta { code { (line.id) } } }
-                    td.num { @if line.rounds > 0 { (counted(line.rounds as usize, "round")) } }
-                    td.num { @if line.findings > 0 { (counted(line.findings as usize, "finding")) } }
+                    td.num { @if line.rounds > 0 { (counted(line.rounds, "round")) } }
+                    td.num { @if line.findings > 0 { (counted(line.findings, "finding")) } }
                     td.num { @if let Some(usd) = usd(line.usd_micros) { (usd) } }
                 }
             } } } }

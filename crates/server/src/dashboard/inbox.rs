@@ -4,9 +4,8 @@ use flow::Ticket;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{element_id, empty, stage, ticket_card, time, titled, usd};
+use super::parts::{element_id, empty, encode, stage, ticket_card, time, titled, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
-use app::operations::TicketRow;
 use app::operations::escalations::PendingEscalation;
 use app::operations::messages::PersonMessage;
 use app::operations::overview::{self, TicketGroup};
@@ -15,6 +14,7 @@ use app::operations::questions::decisions::ShowEscalation;
 use app::operations::questions::messages::ListMessages;
 use app::operations::questions::work::ShowStatus;
 use app::operations::ticket_search::{self, TicketFilter};
+use app::operations::{TicketRow, epics};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
@@ -45,7 +45,13 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
-    let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
+    let blocked = blocked_tickets(context).await?;
+    let epics = epics::list_waiting(app).await?;
+    let nothing = waiting.is_empty()
+        && messages.is_empty()
+        && status.silent.is_empty()
+        && blocked.is_empty()
+        && epics.is_empty();
     let group =
         |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
@@ -55,6 +61,29 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
         @for (row, escalation) in &waiting { (escalation_card(context, row, escalation)) }
         @if rows.next.is_some() {
             p { a href="/tickets?q=stage:escalated&sort=updated" { "All tickets that wait for a person" } }
+        }
+        @if !epics.is_empty() {
+            (group("Need your signature", epics.len()))
+            @for epic in &epics {
+                section.panel.slim data-row {
+                    p {
+                        (icon("epic")) a.title href=(format!("/epics/{}", encode(&epic.id))) { (titled(&epic.title)) }
+                        span.meta { " All " (epic.completion.tickets) " tickets have landed." }
+                    }
+                }
+            }
+        }
+        @if !blocked.is_empty() {
+            (group("Wait for a person's work", blocked.len()))
+            @for ticket in &blocked {
+                section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
+                    p {
+                        (stage(ticket.stage)) " "
+                        a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
+                        span.meta { " Waits " (ticket.describe_wait()) " · changed " (time(ticket.updated_at, context.now())) }
+                    }
+                }
+            }
         }
         @if !messages.is_empty() {
             (group("Messages", messages.len()))
@@ -73,6 +102,18 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
             p { a href="/queues" { (icon("pause")) "See what is paused" } }
         }
     })
+}
+
+/// Loads the tickets that a person took over, or whose dependency a person has to repair.
+async fn blocked_tickets(context: &PageContext) -> Result<Vec<Ticket>, PageError> {
+    let filter = TicketFilter::parse("stage:blocked");
+    let order = (Some("updated"), None);
+    let rows = ticket_search::search(&context.app, &filter, order, SHOWN_MAX).await?;
+    let mut tickets = Vec::with_capacity(rows.items.len());
+    for row in &rows.items {
+        tickets.push(context.app.ticket(row.id.as_str()).await?.ticket);
+    }
+    Ok(tickets)
 }
 
 /// Renders the banner for tickets that arrived after the page was opened. They are not inserted,

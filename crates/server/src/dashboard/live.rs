@@ -306,7 +306,7 @@ async fn follow(context: PageContext, topic: LiveTopic, mut after: Cursor, sende
                 if let Some(last) = events.last() {
                     after = last.cursor;
                 }
-                let news = News {
+                let news = TopicChanges {
                     events: &events,
                     before,
                 };
@@ -337,7 +337,7 @@ async fn catch_up(
         | LiveTopic::Queues
         | LiveTopic::Epics
         | LiveTopic::Epic(_) => {
-            let news = News {
+            let news = TopicChanges {
                 events: &[],
                 before: latest,
             };
@@ -480,7 +480,7 @@ fn frame_with_id(id: &str, text: &str) -> String {
 }
 
 /// Events since the last update, and the position before them.
-struct News<'a> {
+struct TopicChanges<'a> {
     events: &'a [StoredEvent],
     before: Cursor,
 }
@@ -489,7 +489,7 @@ struct News<'a> {
 async fn update(
     context: &PageContext,
     topic: &LiveTopic,
-    news: &News<'_>,
+    news: &TopicChanges<'_>,
     new_escalations: &mut BTreeSet<TicketId>,
 ) -> Result<Markup, Failure> {
     let waiting = layout::waiting_count(context).await?;

@@ -270,6 +270,37 @@ fn every_page_that_shows_work_is_patched_or_says_that_it_is_old() {
 }
 
 #[test]
+fn the_inbox_shows_what_a_person_has_taken_over() {
+    let world = World::new();
+    run_greet(&world, &quarrel());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    browser
+        .post("/tickets/greet/escalation", &[("choice", "take-over")])
+        .is(303);
+    let page = browser.get("/").is(200).body;
+    shows(&page, &["Wait for a person's work", "who took over"]);
+}
+
+#[test]
+fn the_inbox_shows_an_epic_that_waits_for_its_signature() {
+    let world = World::new();
+    let epic = "id: e1\ntitle: An epic\ntickets:\n  - {id: greet, title: Greet by name}\n";
+    let (epic, agent) = (world.put("epic.yaml", epic), world.crew(&smooth()));
+    world.call(&["run", &epic, "--builder", &agent, "--reviewer", &agent]);
+    let server = Server::start(&world);
+    assert_eq!(server.stage("greet"), "done");
+    let browser = person(&world, &server);
+    let page = browser.get("/").is(200).body;
+    shows(&page, &["Need your signature", "/epics/e1"]);
+    browser
+        .post("/epics/e1/accept", &[("why", "seen as a whole")])
+        .is(303);
+    let page = browser.get("/").is(200).body;
+    assert!(!page.contains("Need your signature"), "{page}");
+}
+
+#[test]
 fn an_address_that_is_not_understood_is_told_on_a_page() {
     let world = World::new();
     run_greet(&world, &smooth());
