@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::layout::{PageFrame, icon, page, topic};
 use super::markdown::markdown;
-use super::parts::{duration, empty, time};
+use super::parts::{counted, duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
 use app::operations::transcripts::{
     Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery, TranscriptWindow,
@@ -44,12 +44,12 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
         table.rows { tbody {
             @for (index, run) in runs.iter().enumerate() {
                 tr data-row {
-                    td { "round " (run.round) }
+                    td.state { "round " (run.round) }
                     td.grow {
                         a.title href=(format!("/tickets/{id}/runs/{}", index + 1)) { (run.role) " by " (run.agent) }
                         span.meta { (ending(run)) }
                     }
-                    td.num { (run.lines.len()) " lines" }
+                    td.num { (counted(run.lines.len(), "line")) }
                     td.num { @if let Some(at) = run.started { (time(at, context.now())) } }
                 }
             }
