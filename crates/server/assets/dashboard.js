@@ -14,6 +14,10 @@
     return;
   }
 
+  // On a phone the sections scroll sideways: show the one that is open.
+  const section = find(".side nav a[aria-current]");
+  if (section && section.parentElement.scrollWidth > section.parentElement.clientWidth) section.scrollIntoView({ inline: "center", block: "nearest" });
+
   // Live connection: say when it is lost, and hide it when it is back.
   const offline = find("#offline");
   const setOffline = (lost) => { if (offline) offline.hidden = !lost; };
