@@ -88,8 +88,9 @@ pub fn is_wanted(issue: &ArrivedIssue, rules: &IntakeRules) -> bool {
 }
 
 /// Returns the id of an issue's ticket: the key of a tracker as it is (`PROJ-7`), a number behind
-/// the name of its connection (`app-7`).
+/// the name of its connection (`app-7`). GitLab's numbers have a sign in front (`#7`).
 pub fn ticket_id_of_issue(connection: &str, key: &str) -> Option<TicketId> {
+    let key = key.strip_prefix('#').unwrap_or(key);
     let is_number = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     let id = if is_number {
         format!("{connection}-{key}")
@@ -242,6 +243,7 @@ mod tests {
     fn keys_of_trackers_are_ids_and_numbers_get_the_name_of_their_connection() {
         let id = |connection, key| ticket_id_of_issue(connection, key).map(|id| id.to_string());
         assert_eq!(id("app", "7").as_deref(), Some("app-7"));
+        assert_eq!(id("app", "#7").as_deref(), Some("app-7"));
         assert_eq!(id("app", "PROJ-7").as_deref(), Some("PROJ-7"));
         assert_eq!(id("app", "../7"), None);
         assert_eq!(id("app", ""), None);

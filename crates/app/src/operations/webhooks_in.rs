@@ -246,6 +246,10 @@ pub async fn receive_generic(
         .find(|link| link.name() == wanted || link.is_for(&wanted))
         .ok_or(WebhookRejection::NotHere)?;
     connection_status::note_webhook(app, link.name(), "generic").await;
+    let subject = match subject {
+        ForgeSubject::Issue(key) => ForgeSubject::Issue(link.issue_key(&key)),
+        other => other,
+    };
     let delivery = if let Some(delivery) = delivery {
         let delivery = findings::shorten(delivery, 200);
         format!("{}/{delivery}", identity.actor.agent)

@@ -332,6 +332,16 @@ impl ForgeLink {
     pub fn is_tracker(&self) -> bool {
         self.kind == ConnectionKind::Jira
     }
+
+    /// Returns the key of an issue as the forge's adapter has it: on GitLab a bare number is a change.
+    pub fn issue_key(&self, key: &str) -> String {
+        let is_number = key.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number && self.kind == ConnectionKind::Gitlab {
+            format!("#{key}")
+        } else {
+            key.to_owned()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ fn github_subject(event: &str, json: &Value) -> Option<ForgeSubject> {
 
 fn gitlab_subject(json: &Value) -> Option<ForgeSubject> {
     let change = |path| number(json, path).map(ForgeSubject::Change);
-    let issue = |path| number(json, path).map(|iid| ForgeSubject::Issue(iid.to_string()));
+    // Issues and changes have numbers of their own, so keys of issues have a sign in front.
+    let issue = |path| number(json, path).map(|iid| ForgeSubject::Issue(format!("#{iid}")));
     match json["object_kind"].as_str()? {
         "merge_request" => change("/object_attributes/iid"),
         "note" => change("/merge_request/iid").or_else(|| issue("/issue/iid")),
@@ -137,12 +138,113 @@ mod tests {
         let note = gitlab(json!({"object_kind": "note", "merge_request": {"iid": 7}}));
         assert_eq!((note.repository.as_str(), note.subject), ("g/s/r", change));
         let opened = json!({"object_kind": "issue", "object_attributes": {"iid": 7}});
-        assert_eq!(gitlab(opened).subject, issue);
+        let of_gitlab = Some(ForgeSubject::Issue("#7".to_owned()));
+        assert_eq!(gitlab(opened).subject, of_gitlab);
 
         let jira = json!({"issue": {"key": "PROJ-7", "fields": {"project": {"key": "PROJ"}}}});
         let jira = read_news(ForgeKind::Jira, "", &jira).unwrap();
         assert_eq!(jira.repository, "PROJ");
         assert_eq!(jira.subject, Some(ForgeSubject::Issue("PROJ-7".to_owned())));
+    }
+
+    /// All examples of the official package, as `scripts/forge-contracts` packed them.
+    fn official_examples() -> Vec<Value> {
+        let packed =
+            include_bytes!("../../../../forge/tests/contracts/github_webhooks.json.gz").as_slice();
+        let mut text = Vec::new();
+        let mut reader = flate2::read::GzDecoder::new(packed);
+        std::io::Read::read_to_end(&mut reader, &mut text).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    /// Place of an official example, by the documentation of its event.
+    fn documented_place(event: &str, payload: &Value) -> Option<ForgeSubject> {
+        let number = |path: &str| payload.pointer(path).and_then(Value::as_u64);
+        match event {
+            "pull_request"
+            | "pull_request_review"
+            | "pull_request_review_comment"
+            | "pull_request_review_thread" => {
+                number("/pull_request/number").map(ForgeSubject::Change)
+            }
+            "issue_comment" if payload["issue"]["pull_request"].is_object() => {
+                number("/issue/number").map(ForgeSubject::Change)
+            }
+            "issues" | "issue_comment" => {
+                number("/issue/number").map(|number| ForgeSubject::Issue(number.to_string()))
+            }
+            "check_run" | "check_suite" | "workflow_run" => {
+                let change = number(&format!("/{event}/pull_requests/0/number"));
+                change
+                    .map(ForgeSubject::Change)
+                    .or_else(|| (event != "workflow_run").then_some(ForgeSubject::Repository))
+            }
+            "push" | "status" | "merge_group" => Some(ForgeSubject::Repository),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_official_payload_is_read_and_proven_over_its_raw_bytes() {
+        use forge::webhook::{WebhookRefusal, WebhookSecrets, verify_webhook};
+        let secrets = |current: &str| WebhookSecrets {
+            current: current.to_owned(),
+            previous: None,
+        };
+        let sign = |body: &[u8]| {
+            let mac = engine::secret::hmac_base64(b"a secret of the test", body);
+            let bytes = engine::secret::from_base64(&mac).unwrap();
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("sha256={}", hex.concat())
+        };
+        let prove = |signature: Option<&str>, body: &[u8], secret: &str| {
+            let header = |name: &str| {
+                (name == "x-hub-signature-256")
+                    .then_some(signature)
+                    .flatten()
+            };
+            verify_webhook(ForgeKind::Github, header, body, &secrets(secret), 0)
+        };
+        let wrong = Err(WebhookRefusal::WrongSignature);
+        let (mut events, mut payloads, mut places) = (0, 0, 0);
+        for event in official_examples() {
+            let name = event["name"].as_str().unwrap();
+            events += 1;
+            for payload in event["examples"].as_array().unwrap() {
+                payloads += 1;
+                let raw = serde_json::to_string_pretty(payload).unwrap();
+                let signed = sign(raw.as_bytes());
+                let parsed: Value = serde_json::from_str(&raw).unwrap();
+                assert_eq!(
+                    prove(Some(&signed), raw.as_bytes(), "a secret of the test"),
+                    Ok(None)
+                );
+                assert_eq!(
+                    prove(Some(&signed), raw.as_bytes(), "another secret"),
+                    wrong
+                );
+                let again = parsed.to_string();
+                assert_eq!(
+                    prove(Some(&signed), again.as_bytes(), "a secret of the test"),
+                    wrong
+                );
+                let unsigned = prove(None, raw.as_bytes(), "a secret of the test");
+                assert_eq!(unsigned, Err(WebhookRefusal::Unsigned));
+
+                let news = read_news(ForgeKind::Github, name, &parsed);
+                let repository = parsed
+                    .pointer("/repository/full_name")
+                    .and_then(Value::as_str);
+                let read = news.as_ref().map(|news| news.repository.as_str());
+                assert_eq!(read, repository, "{name}");
+                if let Some(news) = news {
+                    assert_eq!(news.subject, documented_place(name, &parsed), "{name}");
+                    places += usize::from(news.subject.is_some());
+                }
+            }
+        }
+        println!("{payloads} payloads of {events} events; {places} name a place");
+        assert_eq!((events, payloads), (58, 329));
     }
 
     #[test]
