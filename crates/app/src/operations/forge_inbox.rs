@@ -76,6 +76,10 @@ impl ForgeInbox {
         })
     }
 
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
     /// Returns the client of a connection.
     pub async fn client(&self, name: &str) -> Result<Arc<LinkedForge>, Failure> {
         let mut clients = self.clients.lock().await;
@@ -105,16 +109,12 @@ impl ForgeInbox {
         let queue = Queue::from(name);
         let mut stop = self.stop.clone();
         while !stop.is_requested() {
-            let claimed = self
-                .app
-                .coordinator
-                .claim_system_tasks(&queue, most, LEASE)
-                .await;
-            match claimed.log_err("claim news of forges") {
-                Some(jobs) if !jobs.is_empty() => self.work_on(jobs).await,
-                claimed => tokio::select! {
+            let worked = self.work_once(&queue, most).await;
+            match worked.log_err("claim news of forges") {
+                Some(true) => {}
+                worked => tokio::select! {
                     () = self.app.coordinator.wait_for_system_tasks(&queue, WAIT) => {
-                        if claimed.is_none() {
+                        if worked.is_none() {
                             tokio::time::sleep(ERROR_DELAY).await;
                         }
                     }
@@ -122,6 +122,17 @@ impl ForgeInbox {
                 },
             }
         }
+    }
+
+    /// Claims a batch and works on it; returns false if there is none.
+    pub async fn work_once(&self, queue: &Queue, most: u32) -> Result<bool, Failure> {
+        let coordinator = &self.app.coordinator;
+        let jobs = coordinator.claim_system_tasks(queue, most, LEASE).await?;
+        let has_some = !jobs.is_empty();
+        if has_some {
+            self.work_on(jobs).await;
+        }
+        Ok(has_some)
     }
 
     /// Works on a batch. Jobs with the same task are done together, because each reads the state.

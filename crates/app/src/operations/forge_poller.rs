@@ -34,6 +34,10 @@ const LIMIT_DEFAULT: u64 = 5_000;
 /// Part of the hourly limit that the poller may use.
 const BUDGET_PERCENT: u64 = 20;
 const STATES_MAX: u32 = 1000;
+/// A day, and an hour for clocks that differ.
+const DAY_MS: i64 = 25 * HOUR_MS;
+/// Maximum number of pages of comments that are read at once.
+const COMMENT_PAGES_MAX: usize = 10;
 
 /// State of the poller of one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,7 +216,7 @@ async fn poll_if_due(app: &App, inbox: &ForgeInbox, connection: &str) -> Result<
         Err(failure) => return save(app, &name, |poll| record_error(poll, now, &failure)).await,
     };
     let before = client.meter.calls();
-    let asked = ask(app, &client, &mut poll).await;
+    let asked = ask(inbox, &client, &mut poll).await;
     let calls = client.meter.calls() - before;
     let limit = client.meter.limit();
     let asked = asked.map(|found| (poll, found));
@@ -261,13 +265,21 @@ async fn save(
 
 /// Asks for changes, issues and comments, and queues a look at each place with news. Returns their
 /// number.
-async fn ask(app: &App, client: &LinkedForge, poll: &mut PollState) -> Result<u64, Failure> {
+async fn ask(
+    inbox: &ForgeInbox,
+    client: &LinkedForge,
+    poll: &mut PollState,
+) -> Result<u64, Failure> {
     let mut places = Vec::new();
+    let lists_comments = ask_for_comments(inbox, client, poll, &mut places).await?;
     if let Some(forge) = client.forge() {
         let page = forge.changes_since(&poll.changes.clone().into()).await;
         let page = page.map_err(forge_failure)?;
         for change in page.changes {
-            places.push((ForgeSubject::Change(change.number), change.updated_at));
+            // Where comments are listed, only our tickets and wanted reviews cost another call.
+            if !lists_comments || inbox.minds_change(client, &change).await? {
+                places.push((ForgeSubject::Change(change.number), change.updated_at));
+            }
         }
         poll.changes = page.cursor.into();
     }
@@ -282,25 +294,6 @@ async fn ask(app: &App, client: &LinkedForge, poll: &mut PollState) -> Result<u6
         }
         *cursor = page.cursor.into();
     }
-    let query = CommentQuery {
-        on: None,
-        cursor: poll.comments.clone().into(),
-    };
-    // A forge that does not list the comments of a repository has them with its changes and issues.
-    match tracker.comments_since(&query).await {
-        Ok(page) => {
-            for comment in page.comments {
-                let is_command = !comment.is_own && parse_command(&comment.body).is_some();
-                if is_command {
-                    let subject = place_of(client, &comment.comment.on, &comment.url);
-                    places.push((subject, comment.updated_at));
-                }
-            }
-            poll.comments = page.cursor.into();
-        }
-        Err(forge::ForgeError::Unsupported { .. }) => {}
-        Err(error) => return Err(forge_failure(error)),
-    }
     let mut found = 0;
     for (subject, at) in places {
         let place = match &subject {
@@ -310,9 +303,48 @@ async fn ask(app: &App, client: &LinkedForge, poll: &mut PollState) -> Result<u6
         };
         let key = format!("poll/{place}/{at}");
         let job = ForgeJob::new(client.name(), ForgeTask::Look(subject));
-        found += u64::from(queue_once(app, &key, &job).await?);
+        found += u64::from(queue_once(inbox.app(), &key, &job).await?);
     }
     Ok(found)
+}
+
+/// Finds the places with new commands. Returns false for a forge that does not list the comments of a
+/// repository: it has them with its changes and issues.
+async fn ask_for_comments(
+    inbox: &ForgeInbox,
+    client: &LinkedForge,
+    poll: &mut PollState,
+    places: &mut Vec<(ForgeSubject, String)>,
+) -> Result<bool, Failure> {
+    if poll.comments.updated_at.is_empty() {
+        // Older commands are history, and a repository may have years of comments. Some forges write
+        // times of another zone, which are compared as text.
+        let start = inbox.connected_since(client.name()).await?;
+        poll.comments.updated_at = flow::Time(start.0 - DAY_MS).to_iso();
+    }
+    for _ in 0..COMMENT_PAGES_MAX {
+        let query = CommentQuery {
+            on: None,
+            cursor: poll.comments.clone().into(),
+        };
+        let page = match client.tracker().comments_since(&query).await {
+            Ok(page) => page,
+            Err(forge::ForgeError::Unsupported { .. }) => return Ok(false),
+            Err(error) => return Err(forge_failure(error)),
+        };
+        for comment in &page.comments {
+            if !comment.is_own && parse_command(&comment.body).is_some() {
+                let subject = place_of(client, &comment.comment.on, &comment.url);
+                places.push((subject, comment.updated_at.clone()));
+            }
+        }
+        let is_last = page.cursor.updated_at <= query.cursor.updated_at;
+        poll.comments = page.cursor.into();
+        if is_last {
+            break;
+        }
+    }
+    Ok(true)
 }
 
 /// Returns the place of a comment. Its address says whether it is on a change.
@@ -327,42 +359,4 @@ fn place_of(client: &LinkedForge, on: &str, url: &str) -> ForgeSubject {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quiet_repository_is_asked_less_often_and_news_make_it_frequent_again() {
-        let mut poll = PollState::default();
-        let mut intervals = Vec::new();
-        let mut now = HOUR_MS;
-        for _ in 0..6 {
-            poll.plan(now, 3, 0);
-            intervals.push(poll.interval_ms / 1000);
-            now = poll.next_at;
-        }
-        assert_eq!(intervals, [30, 60, 120, 240, 300, 300]);
-        poll.plan(now, 3, 1);
-        assert_eq!(poll.next_at - now, 30_000);
-    }
-
-    #[test]
-    fn an_hour_of_silence_and_an_hour_of_noise_stay_within_the_budget() {
-        for (found, most) in [(0, 60), (1, 1000)] {
-            let mut poll = PollState::default();
-            let (mut now, start, mut calls) = (HOUR_MS, HOUR_MS, 0);
-            while now < start + HOUR_MS {
-                poll.plan(now, if found > 0 { 40 } else { 3 }, found);
-                calls += if found > 0 { 40 } else { 3 };
-                now = poll.next_at;
-            }
-            assert!(calls <= most, "{found}: {calls}");
-        }
-        // A forge that permits little gets little.
-        let mut poll = PollState {
-            limit: 100,
-            ..PollState::default()
-        };
-        poll.plan(HOUR_MS, 15, 1);
-        assert_eq!(poll.next_at, 2 * HOUR_MS);
-    }
-}
+mod tests;

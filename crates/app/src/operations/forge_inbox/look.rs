@@ -73,6 +73,20 @@ impl ForgeInbox {
         Ok(())
     }
 
+    /// Returns whether a change matters here besides its comments: it belongs to a ticket, or a review
+    /// is wanted.
+    pub async fn minds_change(
+        &self,
+        client: &LinkedForge,
+        change: &ForgeChange,
+    ) -> Result<bool, Failure> {
+        if self.ticket_of_change(client, change).await?.is_some() {
+            return Ok(true);
+        }
+        let rules = review_rules(client, client.own_login().await?);
+        Ok(flow::intake::review_reason(&arrived_change(change), &rules).is_some())
+    }
+
     async fn look_at_issue(&self, client: &LinkedForge, key: &str) -> Result<(), Failure> {
         let issue = client.tracker().issue(key).await.map_err(forge_failure)?;
         let Some(issue) = issue else {
@@ -230,7 +244,7 @@ impl ForgeInbox {
     }
 
     /// Returns when the connection was first used. It is written once for the whole fleet.
-    async fn connected_since(&self, connection: &str) -> Result<Time, Failure> {
+    pub async fn connected_since(&self, connection: &str) -> Result<Time, Failure> {
         let store = &self.app.coordinator.store;
         let state = store.forge_state(&format!("since/{connection}")).await?;
         if let Some(since) = state.body.as_i64() {
