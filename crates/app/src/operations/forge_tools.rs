@@ -347,7 +347,7 @@ async fn push_branch(client: &LinkedForge, head: &str, base: &str) -> Result<(),
     let git = &client.git;
     let unknown = || Failure::not_found(format!("the server's repository has no branch {head}"));
     let tip = git.branch_tip(head).await.map_err(Failure::usage)?;
-    let remote = client.git_remote()?;
+    let remote = client.git_remote().await?;
     let there = git
         .remote_branch(&remote, head)
         .await
@@ -397,8 +397,12 @@ async fn diff_of(client: &LinkedForge, change: &ForgeChange) -> Option<String> {
     let git = &client.git;
     let head = Oid::parse(&change.head_commit)?;
     if !git.has_commit(&head).await.ok()? {
-        let remote = client.git_remote().ok()?;
-        let name = format!("refs/pull/{}/head", change.number);
+        let remote = client.git_remote().await.ok()?;
+        let name = client
+            .connected
+            .forge
+            .capabilities()
+            .head_ref(change.number);
         git.fetch_objects(&remote, &[name]).await.ok()?;
     }
     let base = git.base_tip(&change.base_branch).await.ok()?;

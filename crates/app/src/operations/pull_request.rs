@@ -8,6 +8,7 @@ mod post;
 mod texts;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::git::{Oid, Remote, Repository};
 use engine::process::StopSignal;
@@ -30,8 +31,8 @@ pub struct PullRequestOptions {
     pub post: bool,
     /// True if findings fail nothing.
     pub reports_only: bool,
-    /// True if a person permitted the checks of exactly this head of a fork.
-    pub fork_permitted: bool,
+    /// Head of a fork whose checks a person permitted. A head that was pushed later has none.
+    pub permitted_head: Option<String>,
     pub review: ReviewOptions,
 }
 
@@ -80,13 +81,14 @@ pub async fn review_pull_request(
     tell: impl Fn(ReviewProgress<'_>),
 ) -> Result<PullRequestReview, Failure> {
     let git = project::open_repository(&app.environment, directory).await?;
-    let connected = connect_forge(&app.environment, &git, app.coordinator.clock).await?;
+    let connected = connect_forge(app, &git, &Arc::default()).await?;
     let change = find_pull_request(&connected, options.number).await?;
     if options.post {
         require_postable(&connected, &change).await?;
     }
-    let remote = connected.git_remote()?;
-    let commits = fetch_commits(&git, &remote, &change).await?;
+    let remote = connected.git_remote().await?;
+    let head_ref = connected.forge.capabilities().head_ref(change.number);
+    let commits = fetch_commits(&git, &remote, &change, head_ref).await?;
     let (base_branch, remark) = local_base(&git, &change.base_branch).await?;
     let request = ReviewOptions {
         target: ReviewTarget::Exact(commits.clone()),
@@ -95,7 +97,7 @@ pub async fn review_pull_request(
             title: change.title.clone(),
             body: change.body.clone(),
             from_fork: change.from_fork,
-            is_permitted: options.fork_permitted,
+            is_permitted: options.permitted_head.as_ref() == Some(&change.head_commit),
         }),
         ..options.review.clone()
     };
@@ -167,6 +169,11 @@ async fn require_postable(connected: &ConnectedForge, change: &ForgeChange) -> R
         }
     }
     let account = connected.forge.whoami().await.map_err(forge_failure)?;
+    if let Some(obstacle) = &account.obstacle {
+        return Err(Failure::usage(format!(
+            "the review could not be posted: {obstacle}"
+        )));
+    }
     if account.permission < ForgePermission::Write {
         return Err(Failure::usage(format!(
             "the token of {} may not write to {}, so the review could not be posted",
@@ -183,6 +190,7 @@ async fn fetch_commits(
     git: &Repository,
     remote: &Remote,
     change: &ForgeChange,
+    head_ref: String,
 ) -> Result<ReviewedChange, Failure> {
     let number = change.number;
     let unknown = |what: &str| {
@@ -196,7 +204,7 @@ async fn fetch_commits(
     let tip = tip
         .map_err(Failure::error)?
         .ok_or_else(|| unknown("target branch"))?;
-    let names = [format!("refs/pull/{number}/head"), target];
+    let names = [head_ref, target];
     git.fetch_objects(remote, &names)
         .await
         .map_err(Failure::error)?;

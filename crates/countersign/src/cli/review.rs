@@ -191,7 +191,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             number,
             post,
             reports_only: report_only,
-            fork_permitted: false,
+            permitted_head: None,
             review: options,
         };
         let directory = &context.directory;

@@ -33,7 +33,7 @@ impl ForgeInbox {
             number,
             post: true,
             reports_only: false,
-            fork_permitted: permitted.is_some(),
+            permitted_head: permitted.is_some().then(|| head.to_owned()),
             review: ReviewOptions {
                 checks: permitted.is_some(),
                 ..ReviewOptions::default()

@@ -9,7 +9,7 @@
 use engine::git::{DiffContext, Oid, Repository};
 use findings::LineMap;
 use flow::adhoc_review::AdhocOutcome;
-use forge::anchors::{CommentableLines, DiffLimits, DiffSide, LineAnchor, Placement};
+use forge::anchors::{CommentableLines, DiffSide, LineAnchor, Placement};
 use forge::{
     ChangeKey, CommentDraft, CommentTopic, ForgeChange, ForgeError, ForgeGate, GateState,
     InlineFinding, ReviewDraft, ReviewEvent, ThreadAnswer, ThreadDraft, ThreadPlace, ThreadState,
@@ -56,7 +56,8 @@ impl Posting<'_> {
             .git
             .diff(&self.commits.base, &self.commits.head, DiffContext::Usual);
         let diff = diff.await.map_err(Failure::error)?;
-        let lines = CommentableLines::parse(&diff.text, DiffLimits::GITHUB);
+        let limits = self.connected.forge.capabilities().diff_limits;
+        let lines = CommentableLines::parse(&diff.text, limits);
         let sentence = verdict_sentence(self.judged, self.reports_only);
         let drafts: Vec<InlineFinding> = entries
             .iter()
