@@ -77,9 +77,16 @@ pub async fn require_forge(app: &App, project: &Project) -> Result<(), Failure> 
     if project.config.policy.land != Land::Pr {
         return Ok(());
     }
-    let connected = connect_forge(&app.environment, &project.git, app.coordinator.clock).await?;
-    connected.git_remote()?;
+    let connected = connect_forge(app, &project.git, &Arc::default()).await?;
+    connected.git_remote().await?;
     let account = connected.forge.whoami().await.map_err(forge_failure)?;
+    if let Some(obstacle) = &account.obstacle {
+        return Err(Failure::usage(format!(
+            "land = \"pr\" cannot write to {}: {obstacle}",
+            connected.repository.location.repository
+        ))
+        .hint("or leave the proven branch where it is: --land branch"));
+    }
     if account.permission < ForgePermission::Write {
         return Err(Failure::usage(format!(
             "land = \"pr\" needs an account that may write to {}; {} may not",
@@ -165,9 +172,8 @@ impl<'a> ReportRunner<'a> {
     async fn prepare(&self, id: &TicketId) -> Result<Look<'a>, Failure> {
         let ticket = self.app.coordinator.ticket(id).await?.ticket;
         let (git, project) = project::open_ticket_repository(self.app, &ticket).await?;
-        let environment = &self.app.environment;
-        let connected = connect_forge(environment, &git, self.app.coordinator.clock).await?;
-        connected.git_remote()?;
+        let connected = connect_forge(self.app, &git, &Arc::default()).await?;
+        connected.git_remote().await?;
         Ok(Look {
             app: self.app,
             git,

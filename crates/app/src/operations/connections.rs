@@ -7,9 +7,7 @@ use engine::git::{Remote, Repository};
 use forge::{Forge, IssueFilter, Tracker};
 use tokio::sync::OnceCell;
 
-use super::forge_connection::{
-    ConnectedForge, connect_forge_paced, connect_tracker_paced, forge_failure,
-};
+use super::forge_connection::{ConnectedForge, connect_forge, connect_project, forge_failure};
 use super::forge_pacing::CallMeter;
 use super::{App, config, project};
 use crate::failure::Failure;
@@ -51,8 +49,8 @@ impl LinkedForge {
     }
 
     /// Returns the remote to fetch from and to push to.
-    pub fn git_remote(&self) -> Result<Remote, Failure> {
-        self.connected.git_remote()
+    pub async fn git_remote(&self) -> Result<Remote, Failure> {
+        self.connected.git_remote().await
     }
 
     /// Returns the questions by which issues are found that may become tickets.
@@ -95,9 +93,9 @@ pub async fn connect_link(app: &App, link: &ForgeLink) -> Result<LinkedForge, Fa
     let git = opened.map_err(explain)?;
     let meter = Arc::<CallMeter>::default();
     let connected = if link.is_tracker() {
-        connect_tracker_paced(app, &link.section.repository, &meter).await
+        connect_project(app, &link.section.repository, &meter).await
     } else {
-        connect_forge_paced(app, &git, &meter).await
+        connect_forge(app, &git, &meter).await
     };
     let connected = connected.map_err(explain)?;
     let located = &connected.repository.location;

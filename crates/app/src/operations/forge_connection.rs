@@ -10,8 +10,8 @@ use flow::Time;
 use forge::address::{ForgeKind, ForgeLocation, LocationOrigin};
 use forge::{
     Forge, ForgeAccount, ForgeCapabilities, ForgeClock, ForgeConnection, ForgeCredential,
-    ForgeError, ForgePermission, ForgeToken, ForgeTransport, Forgejo, Github, Gitlab,
-    HyperTransport, Jira, TrackerOnly,
+    ForgeError, ForgePermission, ForgeTransport, Forgejo, Github, Gitlab, HyperTransport, Jira,
+    TrackerOnly,
 };
 
 use super::App;
@@ -51,14 +51,17 @@ impl ForgeClock for WallClock {
 pub struct ConnectedForge {
     pub forge: Box<dyn Forge>,
     pub repository: ForgeRepository,
-    token: ForgeToken,
+    connection: ForgeConnection,
     /// Variable or file that the token comes from.
     pub token_origin: String,
 }
 
 impl ConnectedForge {
     /// Returns the remote to fetch from. Git gets the token only if the remote is on the forge.
-    pub fn git_remote(&self) -> Result<Remote, Failure> {
+    ///
+    /// The token is asked for each time: that of an App ends after an hour, and a server keeps its
+    /// clients for longer.
+    pub async fn git_remote(&self) -> Result<Remote, Failure> {
         let Some(address) = &self.repository.remote else {
             return Err(
                 Failure::usage("this repository has no remote to fetch from")
@@ -67,25 +70,17 @@ impl ConnectedForge {
         };
         let remote = Remote::parse(address).map_err(Failure::usage)?;
         Ok(if self.repository.remote_is_forge {
-            remote.with_header(self.token.git_header())
+            let token = self.connection.current_token().await;
+            remote.with_header(token.map_err(forge_failure)?.git_header())
         } else {
             remote
         })
     }
 }
 
-/// Finds the forge of a repository and builds the client. Nothing is sent.
+/// Finds the forge of a repository and builds the client. Nothing is sent. Its writes wait for their
+/// turn among those of the whole fleet, and its calls are counted.
 pub async fn connect_forge(
-    environment: &Environment,
-    git: &Repository,
-    clock: fn() -> Time,
-) -> Result<ConnectedForge, Failure> {
-    connect(environment, git, clock, |transport, _, _| transport).await
-}
-
-/// The same for a server: its writes wait for their turn among those of the whole fleet, and its
-/// calls are counted.
-pub async fn connect_forge_paced(
     app: &App,
     git: &Repository,
     meter: &Arc<CallMeter>,
@@ -98,7 +93,7 @@ pub async fn connect_forge_paced(
 }
 
 /// The same for a project of the tracker of `[tracker]`.
-pub async fn connect_tracker_paced(
+pub async fn connect_project(
     app: &App,
     project: &str,
     meter: &Arc<CallMeter>,
@@ -165,13 +160,14 @@ async fn connect(
         api: location.api.clone(),
         token: credential,
     };
-    // Git needs the token too; only an App has to ask for it.
-    let token = connection.current_token().await.map_err(forge_failure)?;
+    // Git needs the token too, and only an App has to ask for it: better now than after a review.
+    connection.current_token().await.map_err(forge_failure)?;
     let name = &location.repository;
+    let own = || connection.clone();
     let forge: Result<Box<dyn Forge>, ForgeError> = match location.kind {
-        ForgeKind::Github => Github::new(connection, name).map(|forge| Box::new(forge) as _),
-        ForgeKind::Gitlab => Gitlab::new(connection, name).map(|forge| Box::new(forge) as _),
-        ForgeKind::Gitea => Forgejo::new(connection, name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Github => Github::new(own(), name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Gitlab => Gitlab::new(own(), name).map(|forge| Box::new(forge) as _),
+        ForgeKind::Gitea => Forgejo::new(own(), name).map(|forge| Box::new(forge) as _),
         ForgeKind::Jira => {
             return Err(Failure::usage(
                 "Jira has no pull requests, so it is no forge of a repository",
@@ -182,7 +178,7 @@ async fn connect(
     Ok(ConnectedForge {
         forge: forge.map_err(forge_failure)?,
         repository,
-        token,
+        connection,
         token_origin,
     })
 }
@@ -213,9 +209,9 @@ async fn connect_tracker(
     let credential = match &section.login {
         Some(login) => ForgeCredential::Account {
             login: login.clone(),
-            token: token.clone(),
+            token,
         },
-        None => token.clone().into(),
+        None => token.into(),
     };
     let identity = identity_of(&credential, &token_origin);
     let connection = ForgeConnection {
@@ -224,7 +220,7 @@ async fn connect_tracker(
         api: api.clone(),
         token: credential,
     };
-    let jira = Jira::new(connection, project).map_err(forge_failure)?;
+    let jira = Jira::new(connection.clone(), project).map_err(forge_failure)?;
     Ok(ConnectedForge {
         forge: Box::new(TrackerOnly(jira)),
         repository: ForgeRepository {
@@ -237,7 +233,7 @@ async fn connect_tracker(
             remote: None,
             remote_is_forge: false,
         },
-        token,
+        connection,
         token_origin,
     })
 }
@@ -272,7 +268,9 @@ pub async fn check_forge(environment: &Environment, directory: &Path) -> Vec<Doc
     };
     let connected = async {
         let git = open_repository(environment, directory).await?;
-        connect_forge(environment, &git, engine::clock::now).await
+        // There may be no store yet, and nothing is written.
+        let clock = engine::clock::now;
+        connect(environment, &git, clock, |transport, _, _| transport).await
     };
     let connected = match connected.await {
         Ok(connected) => connected,
@@ -391,6 +389,9 @@ fn describe_abilities(capabilities: &ForgeCapabilities) -> String {
 /// Says what the account may do for us, or what is missing.
 fn describe_permission(account: &ForgeAccount) -> Result<String, String> {
     let name = account.capabilities.name;
+    if let Some(obstacle) = &account.obstacle {
+        return Err(obstacle.to_string());
+    }
     match account.permission {
         ForgePermission::Write | ForgePermission::Admin => Ok(format!(
             "it may write. {name} takes no approval of a pull request from its own author; the commit status is the gate"

@@ -113,19 +113,26 @@ impl PacedTransport {
     }
 }
 
+/// Answers as the forge would, so that a caller plans the wait as for a limit of the forge itself.
+fn limited(wait: Duration) -> WireResponse {
+    let seconds = wait.as_secs().max(1).to_string();
+    WireResponse {
+        status: 429,
+        headers: vec![("retry-after".to_owned(), seconds)],
+        body: Vec::new(),
+    }
+}
+
 #[async_trait]
 impl ForgeTransport for PacedTransport {
     async fn exchange(&self, request: &WireRequest) -> Result<WireResponse, WireFailure> {
-        let is_question = request.method == "GET" || request.url.ends_with("/graphql");
-        if !is_question {
-            let unsent = |why: String| WireFailure { why, unsent: true };
-            let slot = self.take_slot().await;
-            let wait = slot.map_err(|error| unsent(error.to_string()))?;
+        if request.is_write {
+            let wait = self.take_slot().await.map_err(|error| WireFailure {
+                why: error.to_string(),
+                unsent: true,
+            })?;
             if wait > WAIT_MAX {
-                let seconds = wait.as_secs();
-                return Err(unsent(format!(
-                    "the limit of writes is used up for {seconds} seconds"
-                )));
+                return Ok(limited(wait));
             }
             tokio::time::sleep(wait).await;
         }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use engine::private_files;
+use forge::address::ForgeKind;
 
 use super::doctor::DoctorCheck;
 use super::{config, forge_connection};
@@ -62,7 +63,14 @@ fn write_section(environment: &Environment, setup: &ForgeSetup) -> Result<Vec<Pa
     let file = environment.user_file.clone().ok_or_else(|| {
         Failure::usage("there is no place for your configuration: HOME is not set")
     })?;
-    if config::load_user_settings(environment)?.forge != ForgeSection::default() {
+    let existing = config::load_user_settings(environment)?.forge;
+    if let Some(path) = replaced_token_file(&existing, &file, setup) {
+        let token = setup.token.as_deref().unwrap_or_default().trim();
+        let written = private_files::write(&path, format!("{token}\n"));
+        written.map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
+        return Ok(vec![path]);
+    }
+    if existing != ForgeSection::default() {
         return Err(Failure::usage(format!(
             "{} has a section [forge] already; nothing was changed",
             file.display()
@@ -104,6 +112,26 @@ fn write_section(environment: &Environment, setup: &ForgeSetup) -> Result<Vec<Pa
     Ok(written)
 }
 
+/// Returns the file of the token if only a new token is given, and the section has the file that an
+/// earlier `forge connect` wrote.
+fn replaced_token_file(
+    existing: &ForgeSection,
+    file: &Path,
+    setup: &ForgeSetup,
+) -> Option<PathBuf> {
+    setup.token.as_ref()?;
+    let own = file.parent()?.join(TOKEN_FILE);
+    let is_own = existing.token_file.as_deref().map(Path::new) == Some(own.as_path());
+    let is_same =
+        |given: &Option<String>, known: &Option<String>| given.is_none() || given == known;
+    let kind = existing.kind.map(|kind| kind.kind());
+    let is_same_kind = |word: &String| ForgeKind::parse(word) == kind;
+    let is_same_forge = setup.kind.as_ref().is_none_or(is_same_kind)
+        && is_same(&setup.url, &existing.url)
+        && is_same(&setup.repository, &existing.repository);
+    (is_own && is_same_forge).then_some(own)
+}
+
 /// Writes the section, and refuses one that could not be used.
 fn section_text(setup: &ForgeSetup, token_file: Option<&Path>) -> Result<String, Failure> {
     let kind = setup.kind.clone().unwrap_or_else(|| "github".to_owned());
@@ -134,6 +162,39 @@ fn section_text(setup: &ForgeSetup, token_file: Option<&Path>) -> Result<String,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_token_replaces_the_old_one_and_changes_nothing_else() {
+        let file = Path::new("/home/ada/.config/countersign/config.toml");
+        let own = "/home/ada/.config/countersign/forge-token";
+        let section = |token_file: &str| {
+            let text = format!("kind = \"github\"\ntoken_file = {token_file:?}\n");
+            parse_section(&text).unwrap()
+        };
+        let setup = |kind: Option<&str>, url: Option<&str>| ForgeSetup {
+            kind: kind.map(str::to_owned),
+            url: url.map(str::to_owned),
+            token: Some("new".to_owned()),
+            ..ForgeSetup::default()
+        };
+        let plain = setup(None, None);
+        let replaced = replaced_token_file(&section(own), file, &plain);
+        assert_eq!(replaced.as_deref(), Some(Path::new(own)));
+        let same = setup(Some("github"), None);
+        assert!(replaced_token_file(&section(own), file, &same).is_some());
+        for other in [
+            setup(Some("gitlab"), None),
+            setup(None, Some("https://git.example")),
+        ] {
+            assert_eq!(replaced_token_file(&section(own), file, &other), None);
+        }
+        assert_eq!(
+            replaced_token_file(&section("/srv/token"), file, &plain),
+            None
+        );
+        let none = ForgeSetup::default();
+        assert_eq!(replaced_token_file(&section(own), file, &none), None);
+    }
 
     #[test]
     fn a_section_is_written_only_if_it_can_be_used() {

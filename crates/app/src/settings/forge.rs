@@ -45,7 +45,7 @@ pub enum ForgeKindName {
 }
 
 impl ForgeKindName {
-    fn kind(self) -> ForgeKind {
+    pub fn kind(self) -> ForgeKind {
         match self {
             Self::Github => ForgeKind::Github,
             Self::Gitlab => ForgeKind::Gitlab,
@@ -284,7 +284,8 @@ fn locate_named(
         .find(|remote| Path::new(remote).is_absolute());
     if directory.is_none() && !remotes.is_empty() {
         return Err(Failure::usage(format!(
-            "no remote of this repository is {repository}, which [forge] names"
+            "no remote of this repository is {repository} on {}, which [forge] names",
+            rule.host.as_deref().unwrap_or("that server")
         ))
         .hint(
             "add it with `git remote add upstream ADDRESS`, or remove `repository` from [forge]",

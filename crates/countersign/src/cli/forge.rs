@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub struct ConnectArgs {
     /// Kind of the forge [default: github].
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = ["github", "gitlab", "forgejo", "gitea"])]
     kind: Option<String>,
     /// Address of the server, if it is one of your own.
     #[arg(long)]
@@ -93,5 +93,6 @@ const STEPS: &[&str] = &[
     "1. Create a token for this repository. On GitHub: Settings, Developer settings, Fine-grained",
     "   tokens, with Contents, Pull requests and Commit statuses (read and write).",
     "2. Keep it: countersign forge connect --token-stdin, then paste it and press Ctrl-D.",
+    "   The same command replaces a token that has expired.",
     "3. On a server of your own, add --url https://SERVER.",
 ];

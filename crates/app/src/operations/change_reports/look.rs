@@ -184,7 +184,7 @@ impl Look<'_> {
         let context = &state.ticket.spec.context;
         let base = context.base_branch.as_deref();
         let base = base.unwrap_or(&self.project.base_branch);
-        let remote = self.connected.git_remote()?;
+        let remote = self.connected.git_remote().await?;
         let name = format!("refs/remotes/origin/{base}");
         let fetched = self.git.fetch_branch(&remote, base, &name).await;
         Ok(fetched.log_err("fetch the base branch of the forge"))
@@ -203,7 +203,7 @@ impl Look<'_> {
             }
             return Ok(LookStep::Ended(LookOutcome::Done));
         }
-        let remote = self.connected.git_remote()?;
+        let remote = self.connected.git_remote().await?;
         match bring_branch(&self.git, &remote, ticket, &state.submission).await? {
             BranchState::Extended(head) if ticket.waits_for_forge() => {
                 return self.submit_theirs(state, &head).await;

@@ -7,7 +7,7 @@ use flow::ledger::LedgerEntry;
 use flow::pull_request::{ChangePlan, PlannedGate, PlannedThread, has_thread};
 use flow::ticket::Submission;
 use flow::{Policy, Ticket};
-use forge::anchors::{CommentableLines, DiffLimits, DiffSide, LineAnchor, Placement};
+use forge::anchors::{CommentableLines, DiffSide, LineAnchor, Placement};
 use forge::neutral::neutralise;
 use forge::{
     CommentDraft, CommentTopic, Forge, ForgeError, ForgeGate, GateState, InlineFinding,
@@ -68,7 +68,7 @@ impl ReportWriter<'_> {
         let diff = diff.map_err(Failure::error)?;
         Ok(Some(CommentableLines::parse(
             &diff.text,
-            DiffLimits::GITHUB,
+            self.forge.capabilities().diff_limits,
         )))
     }
 
