@@ -5,8 +5,16 @@
 )]
 
 mod cli;
+#[path = "../../../forge/tests/it/contract.rs"]
+mod contract;
 mod crash;
 mod docs;
+#[path = "../../../forge/tests/it/fake_gitlab.rs"]
+mod fake_gitlab;
+#[path = "../../../forge/tests/it/fake_jira.rs"]
+mod fake_jira;
+#[path = "../../../forge/tests/it/fakes.rs"]
+mod fakes;
 mod hygiene;
 mod processes;
 mod sandbox;

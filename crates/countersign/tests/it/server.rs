@@ -28,6 +28,7 @@ mod rest;
 mod runs;
 mod spool;
 pub mod tls;
+mod trackers;
 mod unservable;
 
 use std::fs;

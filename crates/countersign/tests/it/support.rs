@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod crew;
 pub mod fake_github;
+pub mod fake_server;
 pub mod forge;
 pub mod github;
 pub mod listener;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::dashboard_pages::person;
-use crate::support::crew::{HASTY, always, empty_name, rejects, reviewed_by};
+use crate::support::crew::{HASTY, always, approves, empty_name, rejects, reviewed_by};
 use crate::support::fake_github::{FakeGithub, TOKEN};
 use crate::support::server::{Reply, Server};
 use crate::support::{SETTINGS, World, until};
@@ -294,6 +294,93 @@ fn a_labelled_pull_request_is_reviewed_once_for_each_head_and_posted() {
         comments[0]
     );
     assert_eq!(world.count_of("change_review_queued"), 1);
+}
+
+#[test]
+fn checks_of_a_fork_run_for_one_commit_after_a_writer_permits_it() {
+    let github = FakeGithub::start();
+    // The check is red if it sees a secret of the server.
+    let no_secret = "! env | grep -e FORGE_TOKEN -e HOOK_SECRET";
+    let settings = SETTINGS.replace("sh test.sh", no_secret);
+    let world = with_forge(&github, &settings);
+    let agent = world.crew(&reviewed_by(&always(approves())));
+    let config = world.root().join("home/.config/countersign/config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("reviewer = {agent:?}\n{text}")).unwrap();
+    let push = |words: &str| {
+        world.git(&["switch", "--quiet", "--force-create", "topic"]);
+        world.write("greet.sh", words);
+        world.commit("Greet by name");
+        world.git(&[
+            "push",
+            "--quiet",
+            "--force",
+            "origin",
+            "topic:refs/pull/5/head",
+        ]);
+        let head = world.git(&["rev-parse", "HEAD"]);
+        world.git(&["switch", "--quiet", "main"]);
+        head
+    };
+    let first = push(HASTY);
+    github.add_pull(5, &["ready-for-review"], &first);
+    let set = |head: &str| {
+        let fork = json!({"ref": "topic", "sha": head, "repo": {"full_name": "eve/r"}});
+        github.state.lock().unwrap().pulls[0]["head"] = fork;
+    };
+    set(&first);
+    let server = Server::start(&world);
+    let news = json!({"repository": {"full_name": "o/r"}, "pull_request": {"number": 5}});
+    let look = |delivery: &str| hook(&server, "pull_request", delivery, &news).is(202);
+    let summary = || {
+        let all = github.own_comments(5);
+        all.into_iter()
+            .find(|one| one.contains("### Countersign"))
+            .unwrap_or_default()
+    };
+    let is_of = |head: &str| summary().contains(head);
+    look("f-1");
+    until("the head of the fork is reviewed", || is_of(&first));
+    assert!(summary().contains("no checks were run"), "{}", summary());
+
+    let by_reader = github.comment(5, "eve", &format!("/countersign ok {first}"), false);
+    let short = github.comment(5, "ada", &format!("/countersign ok {}", &first[..7]), false);
+    let other = github.comment(
+        5,
+        "ada",
+        &format!("/countersign ok {}", "1".repeat(40)),
+        false,
+    );
+    look("f-2");
+    until("the wrong permissions are refused", || {
+        let refused = |one: &u64| github.reactions_to(*one).contains(&"confused".to_owned());
+        [by_reader, short, other].iter().all(refused)
+    });
+    assert!(summary().contains("no checks were run"), "{}", summary());
+
+    github.comment(5, "ada", &format!("/countersign ok {first}"), false);
+    look("f-3");
+    until("the checks run", || summary().contains("1 check run"));
+    let gates = || {
+        let state = github.state.lock().unwrap();
+        let states = state.statuses.iter();
+        states
+            .map(|one| one["state"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        gates().last().unwrap(),
+        "success",
+        "the check saw no secret"
+    );
+
+    // The next push is another commit, and nobody has looked at it.
+    let second = push(&format!("{HASTY}# more\n"));
+    set(&second);
+    look("f-4");
+    until("the new head is reviewed", || is_of(&second));
+    assert!(summary().contains("no checks were run"), "{}", summary());
+    assert!(!server.log().contains(TOKEN));
 }
 
 #[test]

@@ -154,6 +154,17 @@ impl GithubState {
                 json!({"permissions": {"admin": false, "push": true, "pull": true}}),
             ),
             ("GET", ["pulls"]) => (200, json!(self.pulls)),
+            ("POST", ["pulls"]) => {
+                let (now, number) = (self.now(), 100 + self.pulls.len());
+                let repo = json!({"full_name": "o/r"});
+                let pull = json!({"number": number, "title": body["title"], "body": body["body"], "draft": body["draft"],
+                    "state": "open", "merged": false, "merged_at": null, "user": {"login": BOT, "type": "User"}, "labels": [],
+                    "assignees": [], "requested_reviewers": [], "updated_at": now,
+                    "head": {"ref": body["head"], "sha": "1".repeat(40), "repo": repo}, "base": {"ref": body["base"], "repo": repo},
+                    "html_url": format!("https://github.com/o/r/pull/{number}")});
+                self.pulls.push(pull.clone());
+                (201, pull)
+            }
             ("GET", ["pulls", n]) => self
                 .pulls
                 .iter()
