@@ -10,7 +10,7 @@ use forge::address::ForgeKind;
 use super::doctor::DoctorCheck;
 use super::{config, forge_connection};
 use crate::failure::Failure;
-use crate::settings::forge::ForgeSection;
+use crate::settings::forge::{ForgeKindName, ForgeSection};
 use crate::settings::forge_text::parse_section;
 use crate::settings::{Environment, read_bounded};
 
@@ -124,7 +124,7 @@ fn replaced_token_file(
     let is_own = existing.token_file.as_deref().map(Path::new) == Some(own.as_path());
     let is_same =
         |given: &Option<String>, known: &Option<String>| given.is_none() || given == known;
-    let kind = existing.kind.map(|kind| kind.kind());
+    let kind = existing.kind.map(ForgeKindName::kind);
     let is_same_kind = |word: &String| ForgeKind::parse(word) == kind;
     let is_same_forge = setup.kind.as_ref().is_none_or(is_same_kind)
         && is_same(&setup.url, &existing.url)
