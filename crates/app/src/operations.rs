@@ -131,6 +131,17 @@ pub struct CallToken {
 }
 
 impl App {
+    /// Refuses what shows more than the only ticket of the caller.
+    pub fn require_all_tickets(&self) -> Result<(), Failure> {
+        match &self.call.only_ticket {
+            None => Ok(()),
+            Some(only) => {
+                let why = format!("this token is only for ticket {only}");
+                Err(Failure::usage(why).hint(format!("GET /api/v1/tickets/{only}")))
+            }
+        }
+    }
+
     /// Opens the store and creates the data directory if it is missing.
     pub async fn open(environment: Environment) -> Result<Self, Failure> {
         let note = data_dir::prepare(&environment.data_dir)?;

@@ -31,11 +31,32 @@ pub async fn check_origin(
 ) -> Response {
     // Kept for the record, because the request moves into the handler.
     let path = request.uri().path().to_owned();
-    let response = match origin_problem(&state, &request) {
+    let problem = origin_problem(&state, &request).or_else(|| path_problem(&path));
+    let response = match problem {
         None => next.run(request).await,
         Some(problem) => problem.into(),
     };
     record_refusal(&state, &path, response).await
+}
+
+/// Refuses a path with bytes that are no text, which no route can take.
+fn path_problem(path: &str) -> Option<Problem> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let hex = others.get(..2).filter(|_| *first == b'%');
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = others.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = others;
+        }
+    }
+    let why = "the path is not valid UTF-8 after decoding";
+    let problem = || Problem::new(StatusCode::BAD_REQUEST, why);
+    std::str::from_utf8(&bytes).is_err().then(problem)
 }
 
 fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {

@@ -147,7 +147,7 @@ fn other_paths(event: Value) -> Map<String, Value> {
             "operationId": "get_events",
             "parameters": [
                 {"name": "after", "in": "query", "schema": position,
-                 "description": "id of the last event that you have; default: the beginning"},
+                 "description": "id of the last event that you have, or `now` for new events only; default: the beginning"},
                 {"name": "Last-Event-ID", "in": "header", "schema": position,
                  "description": "the same; browsers send it when they connect again"},
                 {"name": "ticket", "in": "query", "schema": {"type": "string"},

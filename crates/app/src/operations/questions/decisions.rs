@@ -10,10 +10,10 @@ use store::Paged;
 
 use super::{Method, Question, TicketSummary, page};
 use crate::failure::Failure;
-use crate::operations::App;
 use crate::operations::escalations::{self, PendingEscalation};
 use crate::operations::person_findings::{self, AddedFinding, PersonFinding};
 use crate::operations::tickets::{self, BudgetScope};
+use crate::operations::{App, project};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -216,7 +216,8 @@ impl Question for ListEscalations {
     const PATH: &'static str = "/api/v1/escalations";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        escalations::list(app, self.repository, &page(self.after, self.limit)).await
+        let repository = project::repository_name(app, self.repository).await;
+        escalations::list(app, repository, &page(self.after, self.limit)).await
     }
 }
 
