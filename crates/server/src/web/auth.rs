@@ -19,6 +19,8 @@ use app::operations::identity::{self, AuthError, Identity};
 
 /// Routes that answer to any host.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+/// Beginnings of the paths that only programs call.
+const FOR_PROGRAMS: [&str; 3] = ["/api/", "/git/", "/hooks/"];
 /// Characters of a request path that are recorded with a refusal.
 const PATH_CHARS_MAX: usize = 200;
 
@@ -39,8 +41,11 @@ pub async fn check_origin(
     record_refusal(&state, &path, response).await
 }
 
-/// Refuses a path with bytes that are no text, which no route can take.
+/// Refuses a path for programs with bytes that are no text. A page of the dashboard says so itself.
 fn path_problem(path: &str) -> Option<Problem> {
+    if !FOR_PROGRAMS.iter().any(|start| path.starts_with(start)) {
+        return None;
+    }
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, others)) = rest.split_first() {
