@@ -169,7 +169,8 @@ fn plain_types(message: &str) -> String {
         ("a sequence", "a list"),
         ("a boolean", "true or false"),
     ];
-    let is_about_types = message.starts_with("invalid type") || message.starts_with("invalid value");
+    let is_about_types =
+        message.starts_with("invalid type") || message.starts_with("invalid value");
     let Some((before, expected)) = message.split_once(", expected ").filter(|_| is_about_types)
     else {
         return message.to_owned();
@@ -425,7 +426,10 @@ mod tests {
     fn a_value_of_another_type_is_named_in_words() {
         for (text, expected) in [
             ("[prices]\n\"m\" = 3\n", "expected a table"),
-            ("[prices.\"m\"]\ninput = \"1\"\noutput = 2\n", "expected a number"),
+            (
+                "[prices.\"m\"]\ninput = \"1\"\noutput = 2\n",
+                "expected a number",
+            ),
         ] {
             let told = told(text);
             assert!(told[0].contains(expected), "{text}: {told:?}");
