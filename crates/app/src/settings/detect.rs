@@ -117,7 +117,7 @@ fn detect_site(site: &ProjectSite<'_>) -> SiteFindings {
 type Detector = fn(&ProjectSite<'_>, &mut SiteFindings);
 
 /// Directories whose packages are no part of the product.
-const BESIDES: &[&str] = &[
+const SIDE_DIRS: &[&str] = &[
     "docs", "doc", "examples", "example", "tests", "test", "fixtures", "scripts", "tools",
     "benches",
 ];
@@ -134,15 +134,15 @@ fn note_other_languages(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     if known.is_empty() && !found.checks.is_empty() {
         return;
     }
-    let is_besides = |member: &Path| {
+    let is_side_dir = |member: &Path| {
         let mut parts = member.iter().filter_map(|part| part.to_str());
-        parts.any(|part| BESIDES.contains(&part))
+        parts.any(|part| SIDE_DIRS.contains(&part))
     };
     for member in workspace::find_members(&site.dir()) {
         let below = site.below.join(&member);
         let inside = ProjectSite { below, ..*site };
         let other = detect_site(&inside).languages.into_iter();
-        let other = other.filter(|(name, _)| !is_besides(&member) && !is_known(&known, name));
+        let other = other.filter(|(name, _)| !is_side_dir(&member) && !is_known(&known, name));
         for (name, file) in other {
             let file = inside.below.join(file);
             found.notes.push(format!(

@@ -78,7 +78,7 @@ impl Out {
         }
     }
 
-    /// Returns whether text beside the result is printed.
+    /// Returns whether notes and estimates are printed, and not the result only.
     pub fn prints_remarks(&self) -> bool {
         !self.json && !self.is_quiet
     }
