@@ -96,14 +96,18 @@ async fn prove(proposal: &mut ConfigProposal, context: &Context) -> Result<(), F
         Err(failure) if failure.exit != ExitKind::Interrupted => {
             out.line(format!("!!  not proven: {}", failure.message));
         }
-        proven => proven?,
+        proven => proven.map_err(|failure| {
+            failure.hint("nothing was written; `countersign init --no-prove` writes the file without running anything")
+        })?,
     }
     let report = proposal.proof.as_ref();
     for line in report.into_iter().flat_map(proof::render) {
         out.line(line);
     }
     if report.is_some_and(|report| !report.is_green()) {
-        out.line(format!("red commands are comments in {NAME}"));
+        out.line(format!(
+            "red commands are comments in {NAME}; after mending them, remove the # and try again: countersign doctor --project"
+        ));
     }
     Ok(())
 }
@@ -178,10 +182,19 @@ fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, F
 }
 
 fn next_steps(proposal: &ConfigProposal) -> Vec<String> {
-    let mut lines = vec![format!(
+    let report = proposal.proof.as_ref();
+    let is_red = report.is_some_and(|report| !report.is_green());
+    let has_green = report.is_some_and(|report| report.checks.iter().any(|check| check.green));
+    let mut lines = Vec::new();
+    if is_red && !has_green {
+        lines.push(format!(
+            "note: no command worked, so nothing will be checked; mend what is red, remove its # in {NAME}, and try again: countersign doctor --project"
+        ));
+    }
+    lines.push(format!(
         "next: read it, then commit it to {}: git add {NAME} && git commit -m \"Add {NAME}\" {NAME}",
         proposal.base
-    )];
+    ));
     match (proposal.builder, proposal.reviewer) {
         (Some(builder), Some(reviewer)) if builder == reviewer => lines.push(format!(
             "note: {builder} is the only agent here, so it reviews its own work; another model finds more"

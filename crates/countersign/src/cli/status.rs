@@ -7,7 +7,7 @@ use flow::usage::format_dollars;
 use flow::{Stage, TicketId};
 use ratatui::text::Line;
 
-use super::out::{Out, columns};
+use super::out::{Out, columns, short_title};
 use super::paint::{render_line, stage_style};
 use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
@@ -105,7 +105,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         );
         out.line(text);
     }
-    print_waiting(&waiting.items, out);
+    print_waiting(&waiting.items, context);
     if !working.is_empty() {
         out.line(format!("\n{}", out.bold("open")));
     }
@@ -146,7 +146,8 @@ async fn stopped_tickets(
 }
 
 /// Prints the tickets that wait for a person, and the command that shows each.
-fn print_waiting(waiting: &[PendingEscalation], out: &Out) {
+fn print_waiting(waiting: &[PendingEscalation], context: &Context) {
+    let out = &context.out;
     if !waiting.is_empty() {
         out.line(format!(
             "\n{}",
@@ -154,10 +155,11 @@ fn print_waiting(waiting: &[PendingEscalation], out: &Out) {
         ));
     }
     for entry in waiting {
-        let title = findings::one_line(&entry.title);
+        let title = short_title(&entry.title);
         out.line(format!("  {}  {title}", out.bold(entry.id.as_str())));
         out.line(format!("    {}", findings::one_line(&entry.reason)));
-        out.line(format!("    countersign escalation show {}", entry.id));
+        let show = format!("    countersign escalation show {}", entry.id);
+        out.line(context.pasteable(&show));
     }
 }
 
@@ -265,7 +267,7 @@ fn ticket_cells(row: &TicketRow) -> Vec<String> {
         row.stage.to_string(),
         format!("round {}", row.round),
         format_dollars(row.usd_micros),
-        findings::one_line(&row.title),
+        short_title(&row.title),
     ]
 }
 

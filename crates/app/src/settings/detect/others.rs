@@ -147,10 +147,7 @@ const PLAIN: &[(&str, &[&str], &str, &str)] = &[
     ("Scala", &["build.sbt"], "sbt", "sbt test"),
 ];
 
-pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
-    ruby(site, found);
-    php(site, found);
-    dotnet(site, found);
+pub fn plain(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     for (language, files, program, test) in PLAIN {
         if let Some(file) = site.first(files) {
             found.language(language, &file);
@@ -161,7 +158,7 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let Some(file) = site.first(&["Gemfile", "Rakefile", ".rspec"]) else {
         return;
     };
@@ -187,7 +184,7 @@ fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let Some(file) = site.first(&["composer.json", "phpunit.xml", "phpunit.xml.dist"]) else {
         return;
     };
@@ -210,7 +207,7 @@ fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn dotnet(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn dotnet(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     if !workspace::has_dotnet_project(&site.dir()) {
         return;
     }
