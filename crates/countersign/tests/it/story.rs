@@ -28,6 +28,7 @@ mod reviewers;
 mod run;
 mod session_hook;
 mod setup;
+mod upgrade;
 mod weak_sandboxes;
 
 use crate::support::{Ran, TICKET, World};
