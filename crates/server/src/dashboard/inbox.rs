@@ -17,6 +17,7 @@ use app::operations::ticket_search::{self, TicketFilter};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
+/// Enough to see that work goes on, and too few to read.
 const LANDED_SHOWN: u32 = 3;
 
 pub async fn show(context: Viewer) -> PageResult {
@@ -40,15 +41,18 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
         let question = ShowEscalation {
             ticket: row.id.to_string(),
         };
+        // One question each: the reasons and choices are not in the rows, and the list is bounded.
         waiting.push((row, question.answer(app).await?));
     }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
+    // A pause asks nobody for anything, so it does not count.
     let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
     let group =
         |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
         h1 { "Inbox" }
+        // Rendered hidden, so that the live stream has a place to write to.
         (news(0))
         @if nothing { (nobody_waits(context).await?) }
         @if !waiting.is_empty() { (group("Need your decision", waiting.len())) }
@@ -89,7 +93,7 @@ async fn nobody_waits(context: &PageContext) -> Result<Markup, PageError> {
     let ended = overview::load_page(&context.app, TicketGroup::Ended, (None, None), LANDED_SHOWN);
     let ended = ended.await?.items;
     Ok(html! {
-        (empty("Nobody waits for a person.", &html! {
+        (empty("Nothing waits for a person.", &html! {
             p.quiet { "Escalations, messages and silent agents appear here by themselves." }
             p { a.button href="/board" { "See the board" } }
         }))
@@ -124,6 +128,8 @@ fn escalation_card(
                 details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
             }
             @if context.may_change() {
+                // Without the version: the card shows a part of the ticket, so a small change
+                // elsewhere must not refuse the decision.
                 details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
             }
         }
@@ -137,6 +143,8 @@ fn sentence(reason: &str) -> String {
         .next()
         .map(|letter| letter.to_uppercase().to_string());
     let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
+    // Reasons are written to follow other words, so they have neither a capital letter nor a full
+    // stop.
     if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
         text
     } else {
