@@ -110,7 +110,7 @@ impl ForgeInbox {
                 .coordinator
                 .claim_system_tasks(&queue, most, LEASE)
                 .await;
-            match claimed.log_err("claim jobs of forges") {
+            match claimed.log_err("claim news of forges") {
                 Some(jobs) if !jobs.is_empty() => self.work_on(jobs).await,
                 claimed => tokio::select! {
                     () = self.app.coordinator.wait_for_system_tasks(&queue, WAIT) => {

@@ -46,13 +46,11 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
-    // A pause asks nobody for anything, so it does not count.
     let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
     let group =
         |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
         h1 { "Inbox" }
-        // Rendered hidden, so that the live stream has a place to write to.
         (news(0))
         @if nothing { (nobody_waits(context).await?) }
         @if !waiting.is_empty() { (group("Need your decision", waiting.len())) }
@@ -128,8 +126,6 @@ fn escalation_card(
                 details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
             }
             @if context.may_change() {
-                // Without the version: the card shows a part of the ticket, so a small change
-                // elsewhere must not refuse the decision.
                 details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
             }
         }
