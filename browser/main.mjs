@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { chromium } from "playwright-core";
 import { Scene, PROJECT } from "./scene.mjs";
 import { CHECKS, prepare } from "./checks.mjs";
-import { takePictures } from "./pictures.mjs";
+import { takeDocsPictures, takePictures } from "./pictures.mjs";
 import { checkOidc } from "./oidc.mjs";
 
 const words = process.argv.slice(2);
@@ -20,6 +20,8 @@ const browser = await chromium.launch({
 const binary = resolve(option("binary"));
 const scene = new Scene(binary);
 let failed = 0;
+// A promise that nobody waits for any more, such as one of a check that has failed, ends nothing.
+process.on("unhandledRejection", (error) => { failed += 1; console.log(`FAILED  ${String(error).split("\n")[0]}`); });
 
 // Collects what one check measured. A size or a count above its limit is a failure. A time above its
 // limit is marked, and is a failure with --strict: a busy machine must not turn a good build red.
@@ -62,12 +64,13 @@ async function runCheck({ number, name, perform }, tools) {
 
 try {
   scene.repository(PROJECT);
-  const wanted = has("pictures") || has("oidc") ? [] : CHECKS.filter((check) => only.length === 0 || only.includes(check.number));
+  const wanted = has("pictures") || has("docs") || has("oidc") ? [] : CHECKS.filter((check) => only.length === 0 || only.includes(check.number));
   const tools = { browser, scene, long: has("long") };
   if (has("oidc") || (wanted.length > 0 && only.length === 0)) await runCheck({ number: 0, name: "login with an identity provider", perform: checkOidc }, { ...tools, binary });
-  if (!has("oidc")) await prepare(scene, wanted.map((check) => check.number));
+  if (has("docs")) failed += await takeDocsPictures(browser, binary, option("docs"));
+  else if (!has("oidc")) await prepare(scene, wanted.map((check) => check.number));
   for (const check of wanted) await runCheck(check, tools);
-  if (!has("oidc") && !has("no-pictures") && only.length === 0) failed += await takePictures(browser, scene, option("pictures-dir"));
+  if (!has("oidc") && !has("docs") && !has("no-pictures") && only.length === 0) failed += await takePictures(browser, scene, option("pictures-dir"));
 } catch (error) {
   failed += 1;
   console.log(`FAILED  ${error.stack}`);

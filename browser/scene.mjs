@@ -66,6 +66,7 @@ export class Scene {
     await Promise.race([printed, sleep(60000).then(() => { throw new Error("the server does not start"); })]);
     this.url = /listening on (\S+)/.exec(text)[1];
     this.printedLink = /dashboard: (\S+)/.exec(text)[1];
+    this.servedAt = Date.now();
     this.sign = JSON.parse(readFileSync(join(this.data, "server.json")));
     return this.printedLink;
   }

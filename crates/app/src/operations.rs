@@ -12,6 +12,7 @@ pub mod change_reports;
 pub mod clean;
 pub mod commit_review;
 pub mod config;
+pub mod connection_status;
 pub mod connections;
 pub mod data_dir;
 pub mod demo;

@@ -14,6 +14,10 @@
     return;
   }
 
+  // On a phone the sections scroll sideways: show the one that is open.
+  const section = find(".side nav a[aria-current]");
+  if (section && section.parentElement.scrollWidth > section.parentElement.clientWidth) section.scrollIntoView({ inline: "center", block: "nearest" });
+
   // Live connection: say when it is lost, and hide it when it is back.
   const offline = find("#offline");
   const setOffline = (lost) => { if (offline) offline.hidden = !lost; };
@@ -76,7 +80,7 @@
     if (!answer || (answer.type !== "opaqueredirect" && !answer.ok)) { form.removeAttribute("data-viewed-form"); form.requestSubmit(button); return; }
     button.value = String(!viewed);
     button.setAttribute("aria-pressed", String(viewed));
-    const file = form.closest("[data-file]");
+    const file = find("[data-file]", form.parentElement);
     file.open = !viewed;
     const entry = find(`[data-tree="${file.dataset.file}"]`);
     if (entry) entry.toggleAttribute("data-viewed", viewed);
@@ -84,14 +88,6 @@
     if (count) count.textContent = all(".viewed [aria-pressed=true]").length;
     if (viewed) file.scrollIntoView({ block: "nearest" });
   }, true);
-  // The button is inside of a summary, which it must not open or close.
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest(".viewed button");
-    if (!button) return;
-    event.preventDefault();
-    button.form.requestSubmit(button);
-  });
-
   // A form is sent once, however often the button is pressed.
   document.addEventListener("submit", (event) => {
     const form = event.target;
@@ -165,7 +161,7 @@
     o: () => open(),
     Enter: () => open(),
     x: () => { const box = find("input[type=checkbox]", currentRow()); if (box) { box.checked = !box.checked; const bar = find(".bulk"); if (bar) bar.open = all("[name=ticket]:checked").length > 0; } },
-    v: () => { const file = currentFile(); const button = file && find(".viewed button", file); if (button) button.form.requestSubmit(button); },
+    v: () => { const file = currentFile(); const button = file && find(".viewed button", file.parentElement); if (button) button.form.requestSubmit(button); },
     u: () => follow("[data-view=u]"),
     s: () => follow("[data-view=s]"),
     c: () => { const file = currentFile(); const field = find("#comment-text"); if (!(file && openComment(find("a[data-line]", file))) && field) field.focus(); },

@@ -37,6 +37,35 @@
     setTimeout(connect, 2000);
   }
 
+  // A card that comes from another column is marked for a while.
+  const columns = () => new Map([...document.querySelectorAll(".board .card")].map((card) => [card.id, card.closest(".column").id]));
+  let before = columns();
+  // The open log keeps a bounded number of lines.
+  const lines = find("#lines");
+  document.addEventListener("htmx:sse:after:message", () => {
+    if (lines) while (lines.children.length > Number(lines.dataset.linesMax) * 2) lines.lastElementChild.remove();
+    const after = columns();
+    for (const [id, column] of after) {
+      if (!before.has(id) || before.get(id) === column) continue;
+      const card = document.getElementById(id);
+      card.setAttribute("data-moved", "");
+      setTimeout(() => card.removeAttribute("data-moved"), 3000);
+    }
+    before = after;
+  });
+
+  // Ages on an open page grow. They are counted by the clock of the server.
+  const ahead = Number(document.body.dataset.now) - Date.now();
+  const UNITS = [[172800, 86400, "d"], [3600, 3600, "h"], [60, 60, "min"], [0, 1, "s"]];
+  const age = () => document.querySelectorAll("time").forEach((time) => {
+    const seconds = Math.trunc((Date.now() + ahead - Date.parse(time.dateTime)) / 1000);
+    const distance = Math.abs(seconds);
+    const [, size, unit] = UNITS.find(([from]) => distance >= from);
+    const words = `${Math.floor(distance / size)} ${unit}`;
+    time.textContent = distance < 5 ? "now" : seconds < 0 ? `in ${words}` : `${words} ago`;
+  });
+  if (document.body.dataset.now) setInterval(age, 15000);
+
   // A page that missed too much loads again, once. A form that somebody writes in stays.
   document.addEventListener("page:reload", () => {
     if (find("form[data-dirty]")) { const note = find("#offline"); note.textContent = "Much has changed. Reload when your form is sent."; note.hidden = false; return; }

@@ -30,8 +30,10 @@ mod svg;
 mod ticket;
 mod tickets;
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -46,6 +48,7 @@ use app::failure::Failure;
 use app::operations::identity::Identity;
 use app::operations::oidc::CALLBACK_PATH;
 use app::operations::{App, browser_sessions};
+use app::settings::connections::ForgeLink;
 use flow::{Role, Time};
 
 /// Only files of this server, and nothing inline: text that slips through the escaping cannot run.
@@ -70,6 +73,8 @@ struct PageContext {
     identity: Identity,
     /// Secret of the session, to check it again while a stream is open.
     session: String,
+    /// Connections to forges, as the configuration has them.
+    links: Arc<Vec<ForgeLink>>,
 }
 
 impl PageContext {
@@ -191,9 +196,38 @@ pub fn router(state: &ServerState) -> Router<ServerState> {
         .merge(shared::router())
         .merge(pages)
         .layer(from_fn(crate::web::body::buffer_body))
+        .layer(from_fn(explain_rejection))
         .layer(from_fn(login::require_same_site))
         .layer(from_fn(compress_text))
         .layer(from_fn(secure_headers))
+}
+
+/// Renders a page for an address that is not known.
+pub fn unknown_page() -> Response {
+    let error = PageError::new(StatusCode::NOT_FOUND, "There is no page at this address.");
+    let mut response = error.into_response();
+    add_security_headers(response.headers_mut());
+    response
+}
+
+/// Renders a page for an address that the router does not understand: it answers with a line of
+/// text, such as for a number that is none.
+async fn explain_rejection(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !response.status().is_client_error() || !is_text {
+        return response;
+    }
+    let status = response.status();
+    let body = response.into_body().collect().await;
+    let body = body
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
+    let why = format!("The address is not understood: {reason}. Nothing was changed.");
+    PageError::new(status, why).into_response()
 }
 
 /// Types of bodies that are compressed. Event streams are not among them.
@@ -228,7 +262,11 @@ async fn compress_text(request: Request, next: Next) -> Response {
 /// Adds the security headers, and forbids caches to keep a page.
 async fn secure_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let headers = response.headers_mut();
+    add_security_headers(response.headers_mut());
+    response
+}
+
+fn add_security_headers(headers: &mut HeaderMap) {
     for (name, value) in SECURITY_HEADERS {
         // A page may be stricter, such as one whose address is a secret.
         let header = headers.entry(name);
@@ -237,7 +275,6 @@ async fn secure_headers(request: Request, next: Next) -> Response {
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
-    response
 }
 
 /// Finds the session of the cookie. Without one, a page leads to the login and a form is refused.
@@ -247,8 +284,10 @@ async fn require_session(
     next: Next,
 ) -> Response {
     let secret = login::session_cookie(request.headers(), state.is_encrypted());
+    let is_stream = request.uri().path().starts_with("/pages/");
     let identity = match &secret {
-        Some(secret) => browser_sessions::authenticate(&state.app, secret).await,
+        Some(secret) if is_stream => browser_sessions::authenticate(&state.app, secret).await,
+        Some(secret) => browser_sessions::visit(&state.app, secret).await,
         None => return without_session(&request),
     };
     match (identity, secret) {
@@ -261,6 +300,7 @@ async fn require_session(
                 app: state.app.acting_as(identity.actor.clone()),
                 identity: identity.clone(),
                 session,
+                links: state.links(),
             };
             request.extensions_mut().insert(context);
             let mut response = next.run(request).await;

@@ -28,7 +28,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{any_service, get, post};
 use engine::log::LogErr;
 use engine::process::StopSignal;
@@ -138,7 +140,7 @@ impl ServerState {
         *current = links;
     }
 
-    fn links(&self) -> Arc<Vec<ForgeLink>> {
+    pub(crate) fn links(&self) -> Arc<Vec<ForgeLink>> {
         let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&links)
     }
@@ -352,7 +354,7 @@ fn router(state: ServerState) -> Router {
         .merge(behind_the_door)
         .merge(git)
         .merge(crate::dashboard::router(&state))
-        .fallback(problem::unknown_path)
+        .fallback(unknown_path)
         // The limit of axum would answer before ours, without a reason for the client.
         .layer(DefaultBodyLimit::disable())
         // Around everything, also the routes without a token, because a page in a browser can reach
@@ -360,6 +362,15 @@ fn router(state: ServerState) -> Router {
         .layer(from_fn_with_state(state.clone(), auth::check_origin))
         .layer(from_fn_with_state(state.clone(), trace::request))
         .with_state(state)
+}
+
+/// Answers to an address that there is not: a page for a browser, a problem for a program.
+async fn unknown_path(headers: HeaderMap, uri: Uri) -> Response {
+    let accepted = headers.get(header::ACCEPT).map(HeaderValue::to_str);
+    if matches!(accepted, Some(Ok(accepted)) if accepted.contains("text/html")) {
+        return crate::dashboard::unknown_page();
+    }
+    problem::unknown_path(&uri).into()
 }
 
 /// Builds the MCP service. It is stateless, so any server answers any call and clients do not

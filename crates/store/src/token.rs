@@ -59,6 +59,8 @@ pub enum TokenChange {
     Revoke(Time),
     /// Counts one use.
     CountUse,
+    /// Moves the end, unless the token that this one was opened with ends before.
+    Extend(Time),
 }
 
 /// Way in which a secret is used. One kind is never accepted in place of another.

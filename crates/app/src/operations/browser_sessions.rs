@@ -1,5 +1,5 @@
 //! Sessions of browsers: opened by a one-time login code or by a token, stored as hashes, with an
-//! end, listed and revocable.
+//! end that each visit moves, listed and revocable.
 //!
 //! A login code is made by a person who can read the data directory, so it opens a session of that
 //! person. A token opens a session with its own name and role, which ends with the token. Agents
@@ -8,7 +8,7 @@
 use engine::secret::NewSecret;
 use flow::Role;
 use flow::access::Access;
-use store::{Token, TokenKind, TokenQuery};
+use store::{Token, TokenChange, TokenKind, TokenQuery};
 
 use super::App;
 use super::identity::{self, AuthError, Identity};
@@ -16,12 +16,17 @@ use crate::failure::{ExitKind, Failure};
 
 /// Lifetime of a login code. It is printed to a terminal, and terminals are recorded.
 const CODE_MS: u64 = 60_000;
-/// Lifetime of a session: a working day, so that a forgotten one ends over night.
-const SESSION_MS: u64 = 12 * 3_600_000;
+/// Time without a visit after which a session ends, so that a forgotten one ends over night.
+const IDLE_MS: u64 = 12 * 3_600_000;
+/// Age at which a session ends, however often it is used.
+const SESSION_MS: u64 = 7 * 24 * 3_600_000;
+/// Least time that a visit adds: each addition is a write.
+const EXTEND_MS: u64 = 10 * 60_000;
 /// Maximum number of sessions in a list.
 const SESSIONS_MAX: u32 = 200;
 
-/// A new session: the secret for the cookie, and its lifetime.
+/// A new session: the secret for the cookie, and how long the browser keeps it. The server decides
+/// when the session ends.
 #[derive(Debug)]
 pub struct OpenedSession {
     pub secret: String,
@@ -70,7 +75,7 @@ pub async fn open(app: &App, secret: &str) -> Result<Result<OpenedSession, AuthE
     let left = ends
         .filter(|_| parent.is_some())
         .and_then(|end| u64::try_from(end.0.saturating_sub(now.0)).ok());
-    let lasts_ms = left.unwrap_or(SESSION_MS).min(SESSION_MS);
+    let left_ms = left.unwrap_or(SESSION_MS).min(SESSION_MS);
     let template = Token {
         principal: identity.actor.principal,
         agent: identity.actor.agent,
@@ -78,11 +83,11 @@ pub async fn open(app: &App, secret: &str) -> Result<Result<OpenedSession, AuthE
         parent,
         ..blank(app, TokenKind::Session)
     };
-    let (secret, session) = put(app, template, lasts_ms).await?;
+    let (secret, session) = put(app, template, left_ms.min(IDLE_MS)).await?;
     identity::note_token_event(app, "session_opened", &session).await?;
     Ok(Ok(OpenedSession {
         secret,
-        lasts_secs: lasts_ms / 1000,
+        lasts_secs: left_ms / 1000,
     }))
 }
 
@@ -98,7 +103,7 @@ pub(super) async fn open_for_person(
         role: role.as_str().to_owned(),
         ..blank(app, TokenKind::Session)
     };
-    let (secret, session) = put(app, template, SESSION_MS).await?;
+    let (secret, session) = put(app, template, IDLE_MS).await?;
     identity::note_token_event(app, "session_opened", &session).await?;
     Ok(OpenedSession {
         secret,
@@ -131,12 +136,42 @@ fn require_person(identity: &Identity) -> Result<(), Failure> {
 
 /// Returns the person behind the cookie of a session.
 pub async fn authenticate(app: &App, secret: &str) -> Result<Result<Identity, AuthError>, Failure> {
+    Ok(load_session(app, secret)
+        .await?
+        .map(|(_, identity)| identity))
+}
+
+/// The same for a visit of the person, which lets the session last longer. An open page that only
+/// listens is no visit.
+pub async fn visit(app: &App, secret: &str) -> Result<Result<Identity, AuthError>, Failure> {
+    let (session, identity) = match load_session(app, secret).await? {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(error)),
+    };
+    let last = session.created_at.plus_ms(SESSION_MS);
+    let until = app.now().plus_ms(IDLE_MS).min(last);
+    let is_due = session
+        .expires_at
+        .is_some_and(|end| until > end.plus_ms(EXTEND_MS));
+    if is_due {
+        let change = TokenChange::Extend(until);
+        let store = &app.coordinator.store;
+        store.change_token(&session.id, change).await?;
+    }
+    Ok(Ok(identity))
+}
+
+async fn load_session(
+    app: &App,
+    secret: &str,
+) -> Result<Result<(Token, Identity), AuthError>, Failure> {
     let hash = engine::secret::hash_secret(secret);
     let token = app.coordinator.store.token(&hash).await?;
-    Ok(token
-        .filter(|token| token.kind == TokenKind::Session)
-        .ok_or(AuthError::Unknown)
-        .and_then(|token| identity::identity_of(token, app.now())))
+    let session = token.filter(|token| token.kind == TokenKind::Session);
+    Ok(session.ok_or(AuthError::Unknown).and_then(|session| {
+        let identity = identity::identity_of(session.clone(), app.now())?;
+        Ok((session, identity))
+    }))
 }
 
 /// Lists the sessions that have not ended, newest first.

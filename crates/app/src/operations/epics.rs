@@ -7,7 +7,7 @@ use engine::process::StopSignal;
 use engine::project::Project;
 use flow::epic::{EpicSignoff, EpicStatus, EpicSummary, epic_status, summarize};
 use flow::ticket::Spec;
-use flow::{Policy, Ticket, TicketId, Time};
+use flow::{Policy, Stage, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Epic, Page, TicketQuery};
@@ -270,6 +270,38 @@ pub async fn list(app: &App) -> Result<Vec<EpicReport>, Failure> {
         reports.push(load_report(app, &epic.id).await?);
     }
     Ok(reports)
+}
+
+/// Lists the epics whose tickets have all landed and that wait for a signature.
+pub async fn list_waiting(app: &App) -> Result<Vec<EpicReport>, Failure> {
+    let store = &app.coordinator.store;
+    let one = Page {
+        after: None,
+        most: 1,
+    };
+    let mut waiting = Vec::new();
+    for epic in store.epics().await? {
+        let EpicBody {
+            no_gate, signed, ..
+        } = body(&epic);
+        if no_gate || signed.is_some() {
+            continue;
+        }
+        // One row tells that the epic goes on, so that its tickets need not be read.
+        let open = TicketQuery {
+            epic: Some(epic.id.clone()),
+            stages: Stage::ALL
+                .into_iter()
+                .filter(|stage| *stage != Stage::Done)
+                .collect(),
+            ..TicketQuery::default()
+        };
+        if store.tickets(&open, &one).await?.items.is_empty() {
+            let report = load_report(app, &epic.id).await?;
+            waiting.extend((report.status == EpicStatus::AtTheGate).then_some(report));
+        }
+    }
+    Ok(waiting)
 }
 
 /// Records a person's signature under the epic. Refused unless all its tickets have landed.

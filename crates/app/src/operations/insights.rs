@@ -39,9 +39,15 @@ pub async fn load_plots(app: &App, days: u32) -> Result<InsightPlots, Failure> {
     let (tickets, is_all) = load_newest(app, &query, TICKETS_MAX).await?;
     let mut insights = collect_insights(&tickets);
     insights.costs.newest_only = (!is_all).then_some(TICKETS_MAX as u64);
+    let mut figures = figures_by_day(&tickets, app.now(), days);
+    // The log has also the cost of rounds without a verdict and of tasks.
+    for (figure, cost) in figures.iter_mut().zip(daily_costs(app, days).await?) {
+        figure.usd_micros = cost.spent.usd_micros;
+        figure.tokens = cost.spent.tokens;
+    }
     Ok(InsightPlots {
         insights,
-        days: figures_by_day(&tickets, app.now(), days),
+        days: figures,
         severities: outcomes_by_severity(&tickets),
     })
 }

@@ -4,8 +4,11 @@ mod terms;
 
 pub use terms::{SEARCH_TERMS, TicketFilter, parse_dollars};
 
-use flow::TicketId;
+use std::collections::BTreeMap;
+
+use flow::{Ticket, TicketId};
 use store::{Page, TicketOrder, TicketQuery, TicketRow};
+use tokio::task::JoinSet;
 
 use super::questions::tickets::{format_position, parse_order, parse_position};
 use super::{App, tickets};
@@ -16,6 +19,8 @@ const SEARCHED_MAX: usize = 20_000;
 /// Tickets of which one search reads more than their row, for terms such as `agent:`.
 const READ_MAX: usize = 2_000;
 const SEARCH_PAGE: u32 = 500;
+/// Tickets that are read at the same time.
+const READ_AT_ONCE: usize = 100;
 
 /// Tickets that match a filter.
 #[derive(Debug, Default)]
@@ -56,23 +61,26 @@ pub async fn search(
         searched += rows.items.len();
         let has_more = rows.next.is_some();
         let last = rows.items.len();
-        for (index, row) in rows.items.into_iter().enumerate() {
-            let place = format_position(&row, order);
-            position = Some(parse_position(&place, order)?);
-            if !filter.matches_row(&row, app.now()) {
-                continue;
-            }
-            if filter.reads_tickets() {
-                read += 1;
-                let ticket = app.coordinator.ticket(&row.id).await?.ticket;
-                if !filter.matches_ticket(&ticket) {
+        for (part, chunk) in rows.items.chunks(READ_AT_ONCE).enumerate() {
+            let tickets = read_matching(app, filter, chunk).await?;
+            read += tickets.len();
+            for (place_in_chunk, row) in chunk.iter().enumerate() {
+                let place = format_position(row, order);
+                position = Some(parse_position(&place, order)?);
+                let is_wanted = filter.matches_row(row, app.now())
+                    && (!filter.reads_tickets()
+                        || tickets
+                            .get(&row.id)
+                            .is_some_and(|ticket| filter.matches_ticket(ticket)));
+                if !is_wanted {
                     continue;
                 }
-            }
-            items.push(row);
-            if items.len() >= most as usize {
-                let next = (has_more || index + 1 < last).then_some(place);
-                return Ok(FoundTickets { items, next });
+                items.push(row.clone());
+                if items.len() >= most as usize {
+                    let index = part * READ_AT_ONCE + place_in_chunk;
+                    let next = (has_more || index + 1 < last).then_some(place);
+                    return Ok(FoundTickets { items, next });
+                }
             }
         }
         if !has_more {
@@ -84,6 +92,28 @@ pub async fn search(
         None => number.to_string(),
     });
     Ok(FoundTickets { items, next })
+}
+
+/// Reads the tickets whose rows match, if the filter needs more than the rows. They are read at the
+/// same time: one after the other, the waits between two reads would take most of the time.
+async fn read_matching(
+    app: &App,
+    filter: &TicketFilter,
+    rows: &[TicketRow],
+) -> Result<BTreeMap<TicketId, Ticket>, Failure> {
+    let mut reads = JoinSet::new();
+    for row in rows {
+        if filter.reads_tickets() && filter.matches_row(row, app.now()) {
+            let (app, id) = (app.clone(), row.id.clone());
+            reads.spawn(async move { app.coordinator.ticket(&id).await });
+        }
+    }
+    let mut tickets = BTreeMap::new();
+    while let Some(read) = reads.join_next().await {
+        let ticket = read.map_err(Failure::error)??.ticket;
+        tickets.insert(ticket.id.clone(), ticket);
+    }
+    Ok(tickets)
 }
 
 /// Loads the rows of these tickets, as a list would show them.

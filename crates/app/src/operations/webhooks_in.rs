@@ -10,10 +10,10 @@ use forge::webhook::{WebhookRefusal, verify_webhook};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::App;
 use super::forge_work::{ForgeJob, ForgeSubject, ForgeTask, queue_once};
 use super::identity::Identity;
 use super::tasks::{self, TaskRequest};
+use super::{App, connection_status};
 use crate::failure::Failure;
 use crate::settings::connections::ForgeLink;
 use flow::Role;
@@ -84,11 +84,26 @@ pub async fn receive(
     if webhook.body.len() > WEBHOOK_BYTES_MAX {
         return Err(WebhookRejection::TooLarge);
     }
-    let proven = prove(app, links, kind, webhook)?;
+    let proven = match prove(app, links, kind, webhook) {
+        Err(WebhookRejection::Unproven(refusal)) => {
+            let wanted = links.iter().filter(|link| link.kind.kind() == kind);
+            let wanted: Vec<&str> = wanted
+                .filter(|link| link.secrets.is_some())
+                .map(ForgeLink::name)
+                .collect();
+            connection_status::note_refusal(app, &wanted, &refusal.to_string()).await;
+            return Err(WebhookRejection::Unproven(refusal));
+        }
+        proven => proven?,
+    };
     let json: Value =
         serde_json::from_slice(webhook.body).map_err(|_| WebhookRejection::Unreadable)?;
     let event = (webhook.header)(payload::event_header(kind)).unwrap_or_default();
     let Some(news) = payload::read_news(kind, event, &json) else {
+        // The first webhook of a forge says only that it is connected.
+        if let [(link, _)] = proven.as_slice() {
+            connection_status::note_webhook(app, link.name(), event).await;
+        }
         return Ok(WebhookOutcome::Ignored);
     };
     // A secret may be shared by several connections, and a good signature for one repository is
@@ -97,6 +112,7 @@ pub async fn receive(
         .iter()
         .find(|(link, _)| link.is_for(&news.repository));
     let (link, delivery) = link.ok_or(WebhookRejection::NotHere)?;
+    connection_status::note_webhook(app, link.name(), event).await;
     let Some(subject) = news.subject else {
         return Ok(WebhookOutcome::Ignored);
     };
@@ -229,6 +245,7 @@ pub async fn receive_generic(
         .iter()
         .find(|link| link.name() == wanted || link.is_for(&wanted))
         .ok_or(WebhookRejection::NotHere)?;
+    connection_status::note_webhook(app, link.name(), "generic").await;
     let delivery = if let Some(delivery) = delivery {
         let delivery = findings::shorten(delivery, 200);
         format!("{}/{delivery}", identity.actor.agent)

@@ -171,7 +171,7 @@ fn severity_table(severities: &[(String, FindingOutcomes)]) -> Markup {
     html! {
         section.panel {
             h2 { "Findings by severity" }
-            div.wide { table.rows {
+            div.wide tabindex="0" { table.rows {
                 (head("Severity"))
                 tbody { @for (word, one) in severities { tr { td.grow { (severity_word(word)) } (cells(one)) } } }
             } }
@@ -190,7 +190,7 @@ fn outcomes(title: &str, meaning: &str, groups: &BTreeMap<String, FindingOutcome
         section.panel {
             h2 { (title) }
             @if !meaning.is_empty() { p.quiet { (meaning) } }
-            div.wide { table.rows {
+            div.wide tabindex="0" { table.rows {
                 (head("Name"))
                 tbody { @for (name, one) in groups.iter().take(ROWS_MAX) { tr { td.grow { (name) } (cells(one)) } } }
             } }

@@ -13,8 +13,8 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::highlight::{Highlighting, highlight_diff};
-use super::layout::{PageFrame, form_token, icon, page};
-use super::parts::{query_text, short, stage};
+use super::layout::{PageFrame, form_token, icon, page, topic};
+use super::parts::{counted, query_text, short, stage, titled};
 use super::{PageContext, PageResult, Viewer, html as respond, ticket};
 use app::failure::Failure;
 use app::operations::diff::{self, DiffFile, DiffSelection, RoundDiff};
@@ -24,6 +24,8 @@ use app::operations::viewed_files;
 const FILE_ROWS_MAX: usize = 1_500;
 /// Rows of a file on each of its own pages.
 const PART_ROWS: usize = 4_000;
+/// Highest number of a part that an address may name; no diff that is read has so many.
+const PARTS_MAX: usize = 100_000;
 /// Rows of a page with several files.
 const PAGE_ROWS_MAX: usize = 6_000;
 /// Files on a page; the rest is left to the list of files.
@@ -83,6 +85,8 @@ struct ShownDiff<'a> {
     diff: &'a RoundDiff,
     query: &'a DiffQuery,
     colours: &'a [Highlighting],
+    /// Whether the long file goes on after this part.
+    has_next_part: bool,
     /// Marks of the files, and those that the person has set.
     marks: Vec<String>,
     viewed: Vec<String>,
@@ -91,8 +95,9 @@ struct ShownDiff<'a> {
 pub async fn show(
     context: Viewer,
     Path(id): Path<String>,
-    Query(query): Query<DiffQuery>,
+    Query(mut query): Query<DiffQuery>,
 ) -> PageResult {
+    query.part = query.part.min(PARTS_MAX);
     let stored = context.app.ticket(&id).await?;
     let ticket = &stored.ticket;
     // A form sends an empty text for the first choice.
@@ -101,6 +106,7 @@ pub async fn show(
         from_round: query.from.parse().ok(),
         file: Some(query.file.clone()).filter(|file| !file.is_empty()),
     };
+    let live = topic(&context, &format!("stale:{}", ticket.id)).await?;
     let diff = diff::load_selected_diff(&context.app, &id, &selection).await;
     let content = match diff {
         Ok(diff) => whole(&context, ticket, diff, &query).await?,
@@ -111,14 +117,14 @@ pub async fn show(
     };
     let body = html! {
         p.crumbs { a href=(format!("/tickets/{}", ticket.id)) data-up { (ticket.id) } " / Diff" }
-        h1 { (ticket.spec.title) }
+        h1 { (titled(&ticket.spec.title)) }
         (choices(ticket, &query))
         (content)
     };
     let frame = PageFrame {
         title: &format!("Diff of {}", ticket.id),
         section: "/tickets",
-        topic: None,
+        topic: live,
     };
     Ok(respond(page(&context, frame, &body).await?))
 }
@@ -172,8 +178,9 @@ async fn whole(
     let marks: Vec<String> = diff.files.iter().map(viewed_files::mark_of).collect();
     let viewed = viewed_files::load_marks(&context.app, &ticket.id);
     let is_single = !query.file.is_empty();
+    let mut has_next_part = false;
     if is_single && let Some(file) = diff.files.first_mut() {
-        keep_part(file, query.part);
+        has_next_part = keep_part(file, query.part);
     }
     let shown = shown_files(&diff, is_single);
     let diff = Arc::new(diff);
@@ -186,6 +193,7 @@ async fn whole(
         diff: &diff,
         query,
         colours: &colours,
+        has_next_part,
         marks,
         viewed,
     };
@@ -212,8 +220,10 @@ fn shown_files(diff: &RoundDiff, is_single: bool) -> Vec<bool> {
         .collect()
 }
 
-/// Keeps only the rows of one part of a long file.
-fn keep_part(file: &mut DiffFile, part: usize) {
+/// Keeps only the rows of one part of a long file. Returns whether there are more after it.
+fn keep_part(file: &mut DiffFile, part: usize) -> bool {
+    let end = part.saturating_add(1).saturating_mul(PART_ROWS);
+    let has_next = row_count(file) > end;
     let (mut skip, mut left) = (part.saturating_mul(PART_ROWS), PART_ROWS);
     for hunk in &mut file.hunks {
         let dropped = skip.min(hunk.rows.len());
@@ -223,6 +233,7 @@ fn keep_part(file: &mut DiffFile, part: usize) {
         left -= hunk.rows.len();
     }
     file.hunks.retain(|hunk| !hunk.rows.is_empty());
+    has_next
 }
 
 /// Counts all lines of a file's diff without context, also those on other pages.
@@ -249,8 +260,8 @@ impl ShownDiff<'_> {
             div.toolbar {
                 span.meta {
                     code title=(diff.base) { (short(&diff.base)) } " → " code title=(diff.commit) { (short(&diff.commit)) }
-                    " · " (diff.files.len()) " files · " span.good { "+" (sums.0) } " " span.bad { "−" (sums.1) }
-                    " · " (diff.findings.len()) " findings · " span data-viewed-count { (viewed) } " of " (diff.files.len()) " viewed"
+                    " · " (counted(diff.files.len(), "file")) " · " span.good { "+" (sums.0) } " " span.bad { "−" (sums.1) }
+                    " · " (counted(diff.findings.len(), "finding")) " · " span data-viewed-count { (viewed) } " of " (diff.files.len()) " viewed"
                 }
                 span.switch role="group" aria-label="Layout" {
                     a.chip data-view="u" href=(self.query.with("view", "")) aria-current=[(!split).then_some("true")] { "Unified" }
@@ -334,32 +345,35 @@ impl ShownDiff<'_> {
             .is_some_and(|(place, _)| place == index);
         let open = is_single || has_form || (!viewed && (!generated || found));
         html! {
-            details.file id=(format!("file-{index}")) open[open] data-file=(index) {
-                summary {
-                    (status_mark(file.status))
-                    span.path {
-                        @if let Some(old) = file.old_path.as_ref().filter(|old| **old != file.path) { (old) " → " }
-                        (file.path)
+            // The button stands next to the summary: a summary must have no control inside.
+            div.filebox {
+                (self.viewed_form(index, viewed))
+                details.file id=(format!("file-{index}")) open[open] data-file=(index) {
+                    summary {
+                        (status_mark(file.status))
+                        span.path {
+                            @if let Some(old) = file.old_path.as_ref().filter(|old| **old != file.path) { (old) " → " }
+                            (file.path)
+                        }
+                        span.num { (counts(file)) }
+                        @if generated { span.tag { "generated" } }
+                        @if file.added.is_none() { span.tag { "binary" } }
                     }
-                    span.num { (counts(file)) }
-                    @if generated { span.tag { "generated" } }
-                    @if file.added.is_none() { span.tag { "binary" } }
-                    (self.viewed_form(index, viewed))
-                }
-                @if file.added.is_none() { p.quiet { "Binary file: there are no lines to show." } }
-                @else if file.hunks.is_empty() { p.quiet { "No line changed: only the name or the mode." } }
-                @if let Highlighting::Off(Some(why)) = &self.colours[index] {
-                    p.quiet.meta { "Without highlighting: " (why) "." }
-                }
-                @if shown { (self.table(index, file)) }
-                @else if !file.hunks.is_empty() {
-                    p.notice {
-                        (row_count(file)) " lines are too many for this page. "
-                        a href=(self.query.with("file", &file.path)) { "Show this file" }
+                    @if file.added.is_none() { p.quiet { "Binary file: there are no lines to show." } }
+                    @else if file.hunks.is_empty() { p.quiet { "No line changed: only the name or the mode." } }
+                    @if let Highlighting::Off(Some(why)) = &self.colours[index] {
+                        p.quiet.meta { "Without highlighting: " (why) "." }
                     }
-                    @for entry in self.diff.findings_in(&file.path) { (ticket::finding(self.context, self.ticket, entry)) }
+                    @if shown { (self.table(index, file)) }
+                    @else if !file.hunks.is_empty() {
+                        p.notice {
+                            (row_count(file)) " lines are too many for this page. "
+                            a href=(self.query.with("file", &file.path)) { "Show this file" }
+                        }
+                        @for entry in self.diff.findings_in(&file.path) { (ticket::finding(self.context, self.ticket, entry)) }
+                    }
+                    @if is_single { (self.parts(file)) }
                 }
-                @if is_single { (self.parts(file)) }
             }
         }
     }
@@ -367,7 +381,7 @@ impl ShownDiff<'_> {
     /// Renders the pages of a long file.
     fn parts(&self, file: &DiffFile) -> Markup {
         let part = self.query.part;
-        let has_next = row_count(file) == PART_ROWS;
+        let has_next = self.has_next_part;
         let address = |part: usize| format!("{}&part={part}", self.query.with("file", &file.path));
         html! {
             @if part > 0 || has_next {

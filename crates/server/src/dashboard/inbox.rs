@@ -1,11 +1,11 @@
 //! Inbox: what waits for a person, why, and what to do.
 
+use flow::Ticket;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{empty, ticket_card, time, usd};
+use super::parts::{element_id, empty, encode, stage, ticket_card, time, titled, usd};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
-use app::operations::TicketRow;
 use app::operations::escalations::PendingEscalation;
 use app::operations::messages::PersonMessage;
 use app::operations::overview::{self, TicketGroup};
@@ -14,6 +14,7 @@ use app::operations::questions::decisions::ShowEscalation;
 use app::operations::questions::messages::ListMessages;
 use app::operations::questions::work::ShowStatus;
 use app::operations::ticket_search::{self, TicketFilter};
+use app::operations::{TicketRow, epics};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
@@ -46,17 +47,45 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
-    let nothing = waiting.is_empty() && messages.is_empty() && status.silent.is_empty();
+    let blocked = blocked_tickets(context).await?;
+    let epics = epics::list_waiting(app).await?;
+    let nothing = waiting.is_empty()
+        && messages.is_empty()
+        && status.silent.is_empty()
+        && blocked.is_empty()
+        && epics.is_empty();
     let group =
         |title: &str, count: usize| html! { h2.group { (title) " " span.count { (count) } } };
     Ok(html! {
-        h1 { "Inbox" }
-        (news(0))
+        div.heading { h1 { "Inbox" } (news(0)) }
         @if nothing { (nobody_waits(context).await?) }
         @if !waiting.is_empty() { (group("Need your decision", waiting.len())) }
         @for (row, escalation) in &waiting { (escalation_card(context, row, escalation)) }
         @if rows.next.is_some() {
             p { a href="/tickets?q=stage:escalated&sort=updated" { "All tickets that wait for a person" } }
+        }
+        @if !epics.is_empty() {
+            (group("Need your signature", epics.len()))
+            @for epic in &epics {
+                section.panel.slim data-row {
+                    p {
+                        (icon("epic")) a.title href=(format!("/epics/{}", encode(&epic.id))) { (titled(&epic.title)) }
+                        span.meta { " All " (epic.completion.tickets) " tickets have landed." }
+                    }
+                }
+            }
+        }
+        @if !blocked.is_empty() {
+            (group("Wait for a person's work", blocked.len()))
+            @for ticket in &blocked {
+                section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
+                    p {
+                        (stage(ticket.stage)) " "
+                        a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
+                        span.meta { " Waits " (ticket.describe_wait()) " · changed " (time(ticket.updated_at, context.now())) }
+                    }
+                }
+            }
         }
         @if !messages.is_empty() {
             (group("Messages", messages.len()))
@@ -75,6 +104,18 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
             p { a href="/queues" { (icon("pause")) "See what is paused" } }
         }
     })
+}
+
+/// Loads the tickets that a person took over, or whose dependency a person has to repair.
+async fn blocked_tickets(context: &PageContext) -> Result<Vec<Ticket>, PageError> {
+    let filter = TicketFilter::parse("stage:blocked");
+    let order = (Some("updated"), None);
+    let rows = ticket_search::search(&context.app, &filter, order, SHOWN_MAX).await?;
+    let mut tickets = Vec::with_capacity(rows.items.len());
+    for row in &rows.items {
+        tickets.push(context.app.ticket(row.id.as_str()).await?.ticket);
+    }
+    Ok(tickets)
 }
 
 /// Renders the banner for tickets that arrived after the page was opened. They are not inserted,
@@ -110,10 +151,10 @@ fn escalation_card(
     let path = format!("/tickets/{}", escalation.id);
     let last = escalation.feedback.last();
     html! {
-        section.panel.urgent data-row {
+        section.panel.urgent id=(element_id("wait", &row.id)) data-row {
             div.heading {
-                h3 { a.title href=(path) { (escalation.title) } }
-                span.meta { code { (escalation.id) } " · waiting, last change " (time(row.updated_at, context.now())) }
+                h3 { a.title href=(path) { (titled(&escalation.title)) } }
+                span.meta { code { (escalation.id) } " · changed " (time(row.updated_at, context.now())) }
             }
             p.reason { (icon("alert")) (sentence(&escalation.reason)) }
             p.meta.strip {
@@ -122,11 +163,27 @@ fn escalation_card(
                 @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
                 @if last.is_some() { a href=(format!("{path}/diff")) { (icon("diff")) "Change and findings" } }
             }
-            @if !escalation.evidence.is_empty() {
-                details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
+            div.offers {
+                @if context.may_change() {
+                    details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
+                }
+                @if !escalation.evidence.is_empty() {
+                    details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
+                }
             }
-            @if context.may_change() {
-                details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
+        }
+    }
+}
+
+/// Renders what became of a ticket that no longer waits for a person. It stays in its place until
+/// the page is loaded again.
+pub fn settled_card(ticket: &Ticket) -> Markup {
+    html! {
+        section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
+            p {
+                (stage(ticket.stage)) " "
+                a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
+                span.meta { " No longer waits for you." }
             }
         }
     }

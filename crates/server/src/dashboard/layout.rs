@@ -6,6 +6,7 @@ use super::{PageContext, PageError, forms};
 use app::failure::Failure;
 use app::operations::overview::{self, TicketGroup};
 use app::operations::questions::format_cursor;
+use flow::Time;
 
 /// Sections of the navigation: path, name, icon, and the key after `g`.
 pub const SECTIONS: [(&str, &str, &str, &str); 9] = [
@@ -21,8 +22,8 @@ pub const SECTIONS: [(&str, &str, &str, &str); 9] = [
 ];
 
 /// Settings of htmx. An update leaves alone what a person has opened or closed (`open`), and a form
-/// in which somebody writes. A lost connection is tried again at least every two seconds.
-const HTMX_CONFIG: &str = r#"{"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-current","data-dirty","open"],"morphSkip":"[hx-morph-skip], form[data-dirty], details:has(form[data-dirty]), form:focus-within","sse":{"reconnectMaxDelay":2000}}"#;
+/// in which somebody writes, also if the form is no longer offered (`data-keep`). A lost connection is tried again at least every two seconds.
+const HTMX_CONFIG: &str = r#"{"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-current","data-dirty","data-moved","open"],"morphSkip":"[hx-morph-skip], form[data-dirty], details:has(form[data-dirty]), form:focus-within, [data-keep]:has(form[data-dirty]), [data-keep]:focus-within","sse":{"reconnectMaxDelay":2000}}"#;
 
 /// A page to render: its title, its section and its live topic.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub async fn page(
     let name = &context.identity.actor.agent;
     Ok(document(
         &title,
+        Some(context.now()),
         &html! {
             a.skip href="#main" { "Skip to the content" }
             header.side {
@@ -80,7 +82,10 @@ pub async fn page(
             @if let Some(topic) = &frame.topic {
                 div #live hidden hx-sse:connect=(topic) hx-swap="none" {}
             }
-            div #offline.toast role="status" hidden { "Connection lost. Reconnecting…" }
+            div.toasts {
+                (stale_notice(false))
+                div #offline.toast role="status" hidden { "Connection lost. Reconnecting…" }
+            }
             dialog #keys { (keys()) }
             (jump_dialog())
         },
@@ -109,6 +114,14 @@ pub async fn waiting_count(context: &PageContext) -> Result<u64, Failure> {
 pub fn waiting_badge(count: u64) -> Markup {
     html! {
         span #waiting.count hidden[count == 0] aria-label=(format!("{count} waiting")) { (count) }
+    }
+}
+
+/// Renders the notice that the page is older than what it shows. It floats, so that nothing moves
+/// under the pointer.
+pub fn stale_notice(is_old: bool) -> Markup {
+    html! {
+        p #stale.toast role="status" hidden[!is_old] { "Something has changed. " a href="" { "Reload" } }
     }
 }
 
@@ -162,7 +175,7 @@ pub fn form_token(context: &PageContext) -> Markup {
 
 /// Renders a page without navigation.
 pub fn bare(title: &str, body: &Markup) -> Markup {
-    document(&format!("{title} · Countersign"), body)
+    document(&format!("{title} · Countersign"), None, body)
 }
 
 pub fn error_page(error: &PageError) -> Markup {
@@ -185,7 +198,9 @@ pub fn error_page(error: &PageError) -> Markup {
     bare(title, &body)
 }
 
-fn document(title: &str, body: &Markup) -> Markup {
+/// Renders the document. The time of the server goes along, because the clock of a browser may
+/// differ: the ages on an open page are counted from it.
+fn document(title: &str, now: Option<Time>, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -204,7 +219,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 script src="/assets/dashboard.js" defer {}
                 script src="/assets/live.js" defer {}
             }
-            body { (body) }
+            body data-now=[now.map(|now| now.0)] { (body) }
         }
     }
 }

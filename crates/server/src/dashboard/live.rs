@@ -22,7 +22,10 @@ use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{PageContext, PageError, Viewer, board, inbox, layout, parts, runs, ticket};
+use super::{
+    PageContext, PageError, Viewer, agents, board, epics, inbox, layout, log, parts, queues, runs,
+    ticket,
+};
 use app::failure::Failure;
 use app::operations::history::{self, LogFollower, LogLine};
 use app::operations::questions::{format_cursor, parse_cursor};
@@ -36,10 +39,14 @@ const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Pause after an update, in which further events are collected.
 const MERGE_FOR: Duration = Duration::from_millis(250);
+/// Interval at which a page is rendered again that shows leases and ages: they change without events.
+const REFRESH_AFTER: Duration = Duration::from_secs(5);
 /// Interval at which a growing transcript is read.
 const TAIL_INTERVAL: Duration = Duration::from_millis(400);
 /// Tickets whose rows are sent in one update; after more of them the page is told to reload.
 const ROWS_MAX: usize = 100;
+/// Events that the open log adds in one update; after more of them it loads again.
+const LOG_EVENTS_MAX: usize = 200;
 /// Events that a page catches up with. A page that missed more of them loads again, once.
 const GAP_EVENTS_MAX: usize = 1_000;
 /// Notifications of one update; a person reads no more at once.
@@ -47,6 +54,8 @@ const ALERTS_MAX: usize = 10;
 /// Lines of the log that are read at a time for notifications.
 const ALERT_LINES: u32 = 500;
 const ALERT_CHARS_MAX: usize = 300;
+/// Name of the event that adds a ticket.
+const CREATED: &str = "created";
 
 #[derive(Debug, Deserialize)]
 pub struct TopicQuery {
@@ -59,10 +68,20 @@ pub struct TopicQuery {
 enum LiveTopic {
     Inbox,
     Board,
+    /// The list in the order of creation, without a filter.
     Tickets,
+    /// A list whose rows and order depend on what changes.
+    SortedTickets,
     Ticket(TicketId),
+    Agents,
+    Queues,
+    Epics,
+    Epic(String),
+    Log,
     /// The turns of a run, which are no events of the log.
     Run(TicketId, String),
+    /// A page that only says that its ticket has changed.
+    Stale(TicketId),
     /// A page that only says that something has changed.
     Reload,
 }
@@ -73,9 +92,16 @@ impl LiveTopic {
             "inbox" => Self::Inbox,
             "board" => Self::Board,
             "tickets" => Self::Tickets,
+            "sorted-tickets" => Self::SortedTickets,
+            "agents" => Self::Agents,
+            "queues" => Self::Queues,
+            "epics" => Self::Epics,
+            "log" => Self::Log,
             "reload" => Self::Reload,
             _ => match text.split_once(':')? {
                 ("ticket", id) => Self::Ticket(TicketId::new(id).ok()?),
+                ("stale", id) => Self::Stale(TicketId::new(id).ok()?),
+                ("epic", id) if !id.is_empty() => Self::Epic(id.to_owned()),
                 ("run", rest) => {
                     let (run, id) = rest.split_once(':')?;
                     Self::Run(TicketId::new(id).ok()?, run.to_owned())
@@ -87,8 +113,42 @@ impl LiveTopic {
 
     fn ticket(&self) -> Option<&TicketId> {
         match self {
-            Self::Ticket(id) => Some(id),
-            Self::Inbox | Self::Board | Self::Tickets | Self::Reload | Self::Run(..) => None,
+            Self::Ticket(id) | Self::Stale(id) => Some(id),
+            Self::Inbox
+            | Self::Board
+            | Self::Tickets
+            | Self::SortedTickets
+            | Self::Agents
+            | Self::Queues
+            | Self::Epics
+            | Self::Epic(_)
+            | Self::Log
+            | Self::Reload
+            | Self::Run(..) => None,
+        }
+    }
+
+    /// Returns whether the page changes with the clock, and not only with events.
+    fn follows_the_clock(&self) -> bool {
+        matches!(self, Self::Agents | Self::Queues)
+    }
+
+    /// Returns the number of events after which the page is brought up to date as a whole.
+    fn events_max(&self) -> usize {
+        match self {
+            Self::Log => LOG_EVENTS_MAX,
+            Self::Inbox
+            | Self::Board
+            | Self::Tickets
+            | Self::SortedTickets
+            | Self::Ticket(_)
+            | Self::Agents
+            | Self::Queues
+            | Self::Epics
+            | Self::Epic(_)
+            | Self::Run(..)
+            | Self::Stale(_)
+            | Self::Reload => GAP_EVENTS_MAX,
         }
     }
 }
@@ -201,9 +261,12 @@ async fn next_batch(
         let more = history::events_after(app, topic.ticket(), last.cursor, Duration::ZERO).await?;
         is_full = more.len() == chunk;
         all.extend(more);
-        if all.len() > GAP_EVENTS_MAX {
-            return Ok(EventBatch::Gap(overview::latest_cursor(app).await?));
+        if all.len() > topic.events_max() {
+            break;
         }
+    }
+    if all.len() > topic.events_max() {
+        return Ok(EventBatch::Gap(overview::latest_cursor(app).await?));
     }
     Ok(if all.is_empty() {
         EventBatch::Quiet
@@ -227,6 +290,11 @@ async fn follow(context: PageContext, topic: LiveTopic, mut after: Cursor, sende
             return;
         }
         let update = match batch {
+            EventBatch::Quiet
+                if topic.follows_the_clock() && last_sent.elapsed() >= REFRESH_AFTER =>
+            {
+                catch_up(&context, &topic, after).await
+            }
             EventBatch::Quiet if last_sent.elapsed() < KEEP_ALIVE_AFTER => continue,
             EventBatch::Quiet => Ok(": still here\n\n".to_owned()),
             EventBatch::Gap(latest) => {
@@ -234,10 +302,15 @@ async fn follow(context: PageContext, topic: LiveTopic, mut after: Cursor, sende
                 catch_up(&context, &topic, after).await
             }
             EventBatch::Events(events) => {
+                let before = after;
                 if let Some(last) = events.last() {
                     after = last.cursor;
                 }
-                let update = update(&context, &topic, &events, &mut new_escalations).await;
+                let news = TopicChanges {
+                    events: &events,
+                    before,
+                };
+                let update = update(&context, &topic, &news, &mut new_escalations).await;
                 update.map(|markup| frame(after, &markup.into_string()))
             }
         };
@@ -258,16 +331,29 @@ async fn catch_up(
     latest: Cursor,
 ) -> Result<String, Failure> {
     match topic {
-        LiveTopic::Board | LiveTopic::Ticket(_) => {
-            let markup = update(context, topic, &[], &mut BTreeSet::new()).await?;
+        LiveTopic::Board
+        | LiveTopic::Ticket(_)
+        | LiveTopic::Agents
+        | LiveTopic::Queues
+        | LiveTopic::Epics
+        | LiveTopic::Epic(_) => {
+            let news = TopicChanges {
+                events: &[],
+                before: latest,
+            };
+            let markup = update(context, topic, &news, &mut BTreeSet::new()).await?;
             Ok(frame(latest, &markup.into_string()))
         }
-        LiveTopic::Inbox | LiveTopic::Tickets | LiveTopic::Run(..) | LiveTopic::Reload => {
-            Ok(format!(
-                "id: {}\nevent: page:reload\ndata: \n\n",
-                format_cursor(latest)
-            ))
-        }
+        LiveTopic::Inbox
+        | LiveTopic::Tickets
+        | LiveTopic::SortedTickets
+        | LiveTopic::Log
+        | LiveTopic::Run(..)
+        | LiveTopic::Stale(_)
+        | LiveTopic::Reload => Ok(format!(
+            "id: {}\nevent: page:reload\ndata: \n\n",
+            format_cursor(latest)
+        )),
     }
 }
 
@@ -393,15 +479,22 @@ fn frame_with_id(id: &str, text: &str) -> String {
     out
 }
 
+/// Events since the last update, and the position before them.
+struct TopicChanges<'a> {
+    events: &'a [StoredEvent],
+    before: Cursor,
+}
+
 /// Renders what the events changed for the topic.
 async fn update(
     context: &PageContext,
     topic: &LiveTopic,
-    events: &[StoredEvent],
+    news: &TopicChanges<'_>,
     new_escalations: &mut BTreeSet<TicketId>,
 ) -> Result<Markup, Failure> {
     let waiting = layout::waiting_count(context).await?;
-    let changed: BTreeSet<&TicketId> = events
+    let changed: BTreeSet<&TicketId> = news
+        .events
         .iter()
         .filter_map(|event| event.ticket.as_ref())
         .collect();
@@ -411,39 +504,84 @@ async fn update(
             let pairs = board::column_ids().zip(columns);
             html! { @for (id, column) in pairs { (partial(&id, &column)) } }
         }
-        LiveTopic::Tickets if changed.len() > ROWS_MAX => stale(),
-        LiveTopic::Tickets => {
-            let rows = ticket_search::rows(&context.app, changed).await?;
-            html! { @for row in &rows { (partial(&parts::element_id("row", &row.id), &parts::ticket_row(context, row))) } }
+        LiveTopic::Tickets | LiveTopic::SortedTickets => {
+            changed_rows(context, topic, news.events, changed).await?
         }
-        LiveTopic::Inbox => {
-            for id in changed {
-                if context.app.ticket(id.as_str()).await?.ticket.needs_person() {
-                    new_escalations.insert(id.clone());
-                }
-            }
-            partial("news", &inbox::news(new_escalations.len()))
-        }
+        LiveTopic::Inbox => changed_inbox(context, changed, new_escalations).await?,
         LiveTopic::Ticket(id) => {
             let stored = context.app.ticket(id.as_str()).await?;
-            match ticket::live_part(context, &stored).await {
-                Ok(part) => partial("ticket", &part),
+            match ticket::live_parts(context, &stored).await {
+                Ok(parts) => html! { @for (id, part) in &parts { (partial(id, part)) } },
                 Err(_) => stale(),
             }
         }
-        LiveTopic::Reload | LiveTopic::Run(..) => stale(),
+        LiveTopic::Agents => whole("agents", agents::live_part(context).await),
+        LiveTopic::Queues => whole("queues", queues::live_part(context).await),
+        LiveTopic::Epics => whole("epics", epics::list_part(context).await),
+        LiveTopic::Epic(id) => whole("epic", epics::live_part(context, id).await),
+        LiveTopic::Log => {
+            let lines = log::lines_after(context, news.before).await?;
+            html! { hx-partial hx-target="#lines" hx-swap="afterbegin" { (lines) } }
+        }
+        LiveTopic::Stale(_) | LiveTopic::Reload | LiveTopic::Run(..) => stale(),
     };
     Ok(html! { (partial("waiting", &layout::waiting_badge(waiting))) (parts) })
 }
 
+/// Replaces the changing part of a page. If it cannot be rendered, the page says that it is old.
+fn whole(id: &str, part: Result<Markup, PageError>) -> Markup {
+    part.map_or_else(|_| stale(), |part| partial(id, &part))
+}
+
+/// Renders the rows of changed tickets. Rows are neither added nor sorted while somebody looks at
+/// the list: a notice says that the list has changed.
+async fn changed_rows(
+    context: &PageContext,
+    topic: &LiveTopic,
+    events: &[StoredEvent],
+    changed: BTreeSet<&TicketId>,
+) -> Result<Markup, Failure> {
+    if changed.len() > ROWS_MAX {
+        return Ok(stale());
+    }
+    let is_old = events.iter().any(|event| event.name == CREATED)
+        || (*topic == LiveTopic::SortedTickets && !changed.is_empty());
+    let rows = ticket_search::rows(&context.app, changed).await?;
+    Ok(html! {
+        @for row in &rows {
+            (partial(&parts::element_id("row", &row.id), &parts::ticket_row(context, row)))
+        }
+        @if is_old { (stale()) }
+    })
+}
+
+/// Renders the banner of the inbox, and what became of tickets that no longer need a person.
+async fn changed_inbox(
+    context: &PageContext,
+    changed: BTreeSet<&TicketId>,
+    new_escalations: &mut BTreeSet<TicketId>,
+) -> Result<Markup, Failure> {
+    let mut settled = Vec::new();
+    for id in changed {
+        let ticket = context.app.ticket(id.as_str()).await?.ticket;
+        if ticket.needs_person() {
+            new_escalations.insert(id.clone());
+        } else {
+            new_escalations.remove(id);
+            settled.push(ticket);
+        }
+    }
+    Ok(html! {
+        @for ticket in &settled {
+            (partial(&parts::element_id("wait", &ticket.id), &inbox::settled_card(ticket)))
+        }
+        (partial("news", &inbox::news(new_escalations.len())))
+    })
+}
+
 /// Renders the notice that the page has changed.
 fn stale() -> Markup {
-    partial(
-        "stale",
-        &html! {
-            p #stale.notice role="status" { "Something has changed. " a href="" { "Reload" } }
-        },
-    )
+    partial("stale", &layout::stale_notice(true))
 }
 
 /// Wraps a part that replaces the element with this id.
@@ -470,10 +608,15 @@ mod tests {
         assert!(LiveTopic::parse("ticket:greet").unwrap().ticket().is_some());
         let run = LiveTopic::Run(TicketId::new("greet").unwrap(), "3-1".to_owned());
         assert_eq!(LiveTopic::parse("run:3-1:greet"), Some(run));
+        assert!(LiveTopic::parse("stale:greet").unwrap().ticket().is_some());
+        let epic = LiveTopic::Epic("a:b".to_owned());
+        assert_eq!(LiveTopic::parse("epic:a:b"), Some(epic));
         for bad in [
             "",
             "ticket:",
             "ticket:../x",
+            "stale:../x",
+            "epic:",
             "run:greet",
             "run:3-1:../x",
             "else",

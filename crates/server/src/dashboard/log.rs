@@ -5,8 +5,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::{PageFrame, page, topic};
-use super::parts::{empty, mood, query_text, stale_notice, time};
+use super::parts::{empty, mood, query_text, time};
 use super::{PageContext, PageResult, Viewer, html as respond};
+use app::failure::Failure;
+use app::operations::Cursor;
 use app::operations::history::LogLine;
 use app::operations::questions::work::ReadLog;
 use app::operations::questions::{Question, format_cursor};
@@ -15,6 +17,8 @@ use app::operations::questions::{Question, format_cursor};
 const LINES_MAX: u32 = 200;
 /// Lines that a filter by words looks at.
 const SEARCHED_MAX: u32 = 2_000;
+/// Characters of an author; workers have long names.
+const BY_CHARS_MAX: usize = 30;
 /// Characters of an event's data.
 const JSON_CHARS_MAX: usize = 20_000;
 
@@ -28,7 +32,11 @@ pub struct LogQuery {
 }
 
 pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult {
-    let live = topic(&context, "reload").await?;
+    // Only the newest part of the whole log grows by itself.
+    let is_newest = [&query.ticket, &query.q, &query.after]
+        .iter()
+        .all(|text| text.trim().is_empty());
+    let live = topic(&context, if is_newest { "log" } else { "reload" }).await?;
     let given = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
     let words: Vec<String> = query.q.split_whitespace().map(str::to_lowercase).collect();
     let question = ReadLog {
@@ -60,7 +68,6 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
     };
     let body = html! {
         h1 { "Log" }
-        (stale_notice())
         form.filter method="get" role="search" {
             label.hidden for="q" { "Words" }
             input #q type="search" name="q" value=(query.q) placeholder="words, an event such as waived, or a person";
@@ -70,7 +77,7 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
         @if lines.items.is_empty() {
             (empty("No event matches.", &html! { p { a href="/log" { "Drop the filter" } } }))
         }
-        ol.story.wide-story { @for line in lines.items.iter().rev() { (event(&context, line)) } }
+        ol #lines.story data-lines-max=(LINES_MAX) { @for line in lines.items.iter().rev() { (event(&context, line)) } }
         nav.pager aria-label="Pages" {
             a href=(address("0.0")) { "From the beginning" }
             @if !query.after.is_empty() { a rel="next" href=(address(&end)) { "Later" } a href=(address("")) { "Newest" } }
@@ -84,6 +91,16 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
     Ok(respond(page(&context, frame, &body).await?))
 }
 
+/// Renders the lines after a position, the newest first.
+pub async fn lines_after(context: &PageContext, after: Cursor) -> Result<Markup, Failure> {
+    let question = ReadLog {
+        after: Some(format_cursor(after)),
+        ..ReadLog::default()
+    };
+    let lines = question.answer(&context.app).await?;
+    Ok(html! { @for line in lines.items.iter().rev() { (event(context, line)) } })
+}
+
 fn event(context: &PageContext, line: &LogLine) -> Markup {
     let json = serde_json::to_string_pretty(line).unwrap_or_default();
     html! {
@@ -93,7 +110,7 @@ fn event(context: &PageContext, line: &LogLine) -> Markup {
                 (line.text)
             }
             details.event {
-                summary.meta { (line.by) " · " code { (line.event) } " · " (time(line.at, context.now())) }
+                summary.meta { (findings::shorten(&line.by, BY_CHARS_MAX)) " · " code { (line.event) } " · " (time(line.at, context.now())) }
                 pre tabindex="0" { (findings::shorten(&json, JSON_CHARS_MAX)) }
             }
         }

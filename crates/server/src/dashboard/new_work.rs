@@ -158,7 +158,8 @@ async fn repository_field(context: &PageContext, value: &str) -> Result<Markup, 
     })
 }
 
-fn plan(plan: &RunPlan) -> Markup {
+/// Renders who will work on a ticket, and what is checked.
+pub fn plan(plan: &RunPlan) -> Markup {
     html! {
         section.panel {
             h2 { "Plan" }

@@ -35,11 +35,6 @@ pub fn stage_tone(stage: Stage) -> &'static str {
     }
 }
 
-/// Renders the notice that the live stream fills when something has changed since.
-pub fn stale_notice() -> Markup {
-    html! { p #stale.notice hidden role="status" { "Something has changed. " a href="" { "Reload" } } }
-}
-
 /// Renders a severity that is known by its word.
 pub fn severity_word(word: &str) -> Markup {
     html! { span.tag.severity.(word) { (icon(word)) (word) } }
@@ -119,6 +114,26 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// Formats a count with its noun.
+pub fn counted(count: usize, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+/// Renders a title. What stands in backticks is code, as its author meant it.
+pub fn titled(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // An odd mark belongs to no pair, so the text stays as it is.
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (index, part) in parts.iter().enumerate() {
+            @if index % 2 == 0 { (part) } @else { code { (part) } }
+        }
+    }
+}
+
 /// Returns the element id of a ticket's row or card. Ticket ids have only letters, digits and a few
 /// marks that are escaped here, because the id is used as a selector.
 pub fn element_id(prefix: &str, id: &TicketId) -> String {
@@ -172,7 +187,7 @@ pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
                 (stage(row.stage))
             }
             td.grow {
-                a.title href=(format!("/tickets/{}", row.id)) { (row.title) }
+                a.title href=(format!("/tickets/{}", row.id)) { (titled(&row.title)) }
                 span.meta {
                     code { (row.id) }
                     @if let Some(epic) = &row.epic { " · " a href=(format!("/epics/{}", encode(epic))) { (epic) } }
@@ -193,14 +208,14 @@ pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
 pub fn ticket_card(context: &PageContext, row: &TicketRow) -> Markup {
     html! {
         li.card id=(element_id("card", &row.id)) data-row {
-            a.title href=(format!("/tickets/{}", row.id)) { (row.title) }
-            span.meta {
+            a.title href=(format!("/tickets/{}", row.id)) { (titled(&row.title)) }
+            span.meta.strip {
                 code { (row.id) }
-                @if row.round > 0 { " · round " (row.round) }
-                @if row.open_must_fix > 0 { " · " span.bad { (row.open_must_fix) " must-fix" } }
-                @if row.waits_for > 0 { " · waits for " (row.waits_for) }
-                @if let Some(usd) = usd(row.usd_micros) { " · " (usd) }
-                " · " (time(row.updated_at, context.now()))
+                @if row.round > 0 { span { "round " (row.round) } }
+                @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } }
+                @if row.waits_for > 0 { span { "waits for " (row.waits_for) } }
+                @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
+                (time(row.updated_at, context.now()))
             }
         }
     }
@@ -224,6 +239,15 @@ mod tests {
         assert_eq!(usd(1_234_567).unwrap(), "$1.23");
         assert_eq!(ago(Time(0), Time(125_000)), "2 min ago");
         assert_eq!(ago(Time(7_300_000), Time(0)), "in 2 h");
+    }
+
+    #[test]
+    fn code_in_a_title_is_marked_and_everything_is_escaped() {
+        let title = titled("Add `<b>`: a tag").into_string();
+        assert_eq!(title, "Add <code>&lt;b&gt;</code>: a tag");
+        assert_eq!(titled("an odd ` mark").into_string(), "an odd ` mark");
+        assert_eq!(counted(1, "file"), "1 file");
+        assert_eq!(counted(0, "file"), "0 files");
     }
 
     #[test]

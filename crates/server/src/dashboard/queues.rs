@@ -3,19 +3,34 @@
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{duration, empty, encode, stale_notice, time};
-use super::{PageContext, PageResult, Viewer, html as respond};
+use super::parts::{duration, empty, encode, time};
+use super::{PageContext, PageError, PageResult, Viewer, html as respond};
 use app::operations::questions::Question;
 use app::operations::questions::people::{ListPauses, ListProviderLimits};
 use app::operations::questions::work::ListJobs;
 use app::operations::queue::{self, QueueDepth};
-use app::operations::{JobWork, Pause, PauseScope};
+use app::operations::{Job, JobWork, Pause, PauseScope};
 
 /// Dead jobs on the page.
 const DEAD_MAX: u32 = 50;
 
 pub async fn show(context: Viewer) -> PageResult {
-    let live = topic(&context, "reload").await?;
+    let live = topic(&context, "queues").await?;
+    let body = html! {
+        h1 { "Queues" }
+        (live_part(&context).await?)
+        @if context.may_change() { (forms(&context)) }
+    };
+    let frame = PageFrame {
+        title: "Queues",
+        section: "/queues",
+        topic: live,
+    };
+    Ok(respond(page(&context, frame, &body).await?))
+}
+
+/// Renders the part that changes by itself.
+pub async fn live_part(context: &PageContext) -> Result<Markup, PageError> {
     let app = &context.app;
     let queues = queue::load_queues(app).await?;
     let pauses = ListPauses::default().answer(app).await?.items;
@@ -26,44 +41,41 @@ pub async fn show(context: Viewer) -> PageResult {
         ..ListJobs::default()
     };
     let dead = dead.answer(app).await?.items;
-    let body = html! {
-        h1 { "Queues" }
-        (stale_notice())
-        @if queues.is_empty() { (empty("No job waits.", &html! { p.quiet { "Jobs appear here as soon as a ticket is added." } })) }
-        @else { (queue_table(&context, &queues, &pauses)) }
-        (pauses_list(&context, &pauses))
-        @if !dead.is_empty() {
+    Ok(html! {
+        div #queues {
+            @if queues.is_empty() { (empty("No job waits.", &html! { p.quiet { "Jobs appear here as soon as a ticket is added." } })) }
+            @else { (queue_table(context, &queues, &pauses)) }
+            (pauses_list(context, &pauses))
+            @if !dead.is_empty() { (dead_jobs(context, &dead)) }
             section.panel {
-                h2 { "Dead jobs " span.count { (dead.len()) } }
-                p.quiet { "They were tried as often as the policy permits. Their tickets wait for a person or have failed." }
-                table.rows { tbody { @for job in &dead {
-                    tr data-row {
-                        td { span.tag.bad { (icon("failed")) (job_word(&job.work)) } }
-                        td.grow {
-                            @if let Some(ticket) = &job.ticket { a.title href=(format!("/tickets/{ticket}")) { (ticket) } }
-                            @if let Some(error) = &job.last_error { span.meta { (error) } }
-                        }
-                        td.num { (job.attempts) " attempts" }
-                        td.num { (time(job.created_at, context.now())) }
-                    }
-                } } }
+                h2 { "Limits of providers" }
+                @if limits.is_empty() { p.quiet { "No provider is limited." } }
+                @else { table.rows { tbody { @for limit in &limits {
+                    tr { td.grow { strong { (limit.provider) } } td.num { @if let Some(most) = limit.most { "at most " (most) " at once" } } }
+                } } } }
             }
         }
+    })
+}
+
+fn dead_jobs(context: &PageContext, dead: &[Job]) -> Markup {
+    html! {
         section.panel {
-            h2 { "Limits of providers" }
-            @if limits.is_empty() { p.quiet { "No provider is limited." } }
-            table.rows { tbody { @for limit in &limits {
-                tr { td.grow { strong { (limit.provider) } } td.num { @if let Some(most) = limit.most { "at most " (most) " at once" } } }
+            h2 { "Dead jobs " span.count { (dead.len()) } }
+            p.quiet { "They were tried as often as the policy permits. Their tickets wait for a person or have failed." }
+            table.rows { tbody { @for job in dead {
+                tr data-row {
+                    td { span.tag.bad { (icon("failed")) (job_word(&job.work)) } }
+                    td.grow {
+                        @if let Some(ticket) = &job.ticket { a.title href=(format!("/tickets/{ticket}")) { (ticket) } }
+                        @if let Some(error) = &job.last_error { span.meta { (error) } }
+                    }
+                    td.num { (job.attempts) " attempts" }
+                    td.num { (time(job.created_at, context.now())) }
+                }
             } } }
-            @if context.may_change() { (forms(&context)) }
         }
-    };
-    let frame = PageFrame {
-        title: "Queues",
-        section: "/queues",
-        topic: live,
-    };
-    Ok(respond(page(&context, frame, &body).await?))
+    }
 }
 
 fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -> Markup {
@@ -77,7 +89,7 @@ fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -
         // A dash is quieter than a zero: the eye finds the queue that has work.
         |number: u64| html! { td.num { @if number > 0 { (number) } @else { span.quiet { "–" } } } };
     html! {
-        div.wide { table.rows {
+        div.wide tabindex="0" { table.rows {
             thead { tr {
                 th { "Queue" } th.num { "Ready" } th.num { "Waiting" } th.num { "Running" } th.num { "Dead" }
                 th.num { "Oldest" } th.num { "p50" } th.num { "p95" } th {}
@@ -98,7 +110,7 @@ fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -
 
 fn forms(context: &PageContext) -> Markup {
     html! {
-        details {
+        details.panel {
             summary { "Set a limit, or pause a queue, agent or provider" }
             form method="post" action="/limits" {
                 (form_token(context))

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{PageFrame, icon, page};
+use super::layout::{PageFrame, icon, page, topic};
 use super::markdown::markdown;
-use super::parts::{duration, empty, time};
+use super::parts::{counted, duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
 use app::operations::transcripts::{
     Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery, TranscriptWindow,
@@ -31,6 +31,7 @@ async fn load(context: &PageContext, id: &str) -> Result<Vec<Transcript>, PageEr
 }
 
 pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
+    let live = topic(&context, &format!("stale:{id}")).await?;
     let runs = load(&context, &id).await?;
     let body = html! {
         p.crumbs { a href=(format!("/tickets/{id}")) data-up { (id) } " / Runs" }
@@ -43,12 +44,12 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
         table.rows { tbody {
             @for (index, run) in runs.iter().enumerate() {
                 tr data-row {
-                    td { "round " (run.round) }
+                    td.state { "round " (run.round) }
                     td.grow {
                         a.title href=(format!("/tickets/{id}/runs/{}", index + 1)) { (run.role) " by " (run.agent) }
                         span.meta { (ending(run)) }
                     }
-                    td.num { (run.lines.len()) " lines" }
+                    td.num { (counted(run.lines.len(), "line")) }
                     td.num { @if let Some(at) = run.started { (time(at, context.now())) } }
                 }
             }
@@ -57,7 +58,7 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
     let frame = PageFrame {
         title: &format!("Runs of {id}"),
         section: "/tickets",
-        topic: None,
+        topic: live,
     };
     Ok(respond(page(&context, frame, &body).await?))
 }
@@ -65,6 +66,8 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
 fn ending(run: &Transcript) -> String {
     match &run.ended {
         Some(end) => format!("{}, {}", end.how, duration(end.wall_ms)),
+        // The output of a check is written when it has ended.
+        None if run.role == "check" => String::new(),
         None => "no end recorded".to_owned(),
     }
 }
@@ -78,7 +81,7 @@ pub struct RunQuery {
 
 pub async fn show(
     context: Viewer,
-    Path((id, number)): Path<(String, usize)>,
+    Path((id, number)): Path<(String, String)>,
     Query(query): Query<RunQuery>,
 ) -> PageResult {
     let stored = context.app.ticket(&id).await?.ticket;
@@ -89,13 +92,17 @@ pub async fn show(
         ..TranscriptQuery::default()
     };
     let mut runs = load_transcripts(&context.app, Some(&ticket), &headers).await?;
-    if number == 0 || number > runs.len() {
-        let why = format!("{id} has no run {number}");
+    let place = number
+        .parse::<usize>()
+        .ok()
+        .and_then(|at| at.checked_sub(1));
+    let Some(place) = place.filter(|place| *place < runs.len()) else {
+        let why = format!("{id} has no run {}", findings::shorten(&number, 20));
         return Err(
             PageError::new(StatusCode::NOT_FOUND, why).back_to(format!("/tickets/{id}/runs"))
         );
-    }
-    let run = runs.swap_remove(number - 1);
+    };
+    let run = runs.swap_remove(place);
     let window = match &run.run {
         // Reads the part that is shown, from its place in the file.
         Some(run) => load_window(&context.app, &ticket, run, query.from, TURNS_MAX).await?,
@@ -120,7 +127,10 @@ pub async fn show(
         (record::run_record(&context, &stored.id, &run))
         @if run.role == "review" { (record::sandbox_of_round(&stored, run.round)) }
         @if run.cut { p.notice { "The transcript is longer than the part that is read; the file has all of it." } }
-        @if run.lines.is_empty() { p.notice { (icon("wait")) "No output yet." } }
+        @if run.lines.is_empty() {
+            // A check is shown when it has ended.
+            p.notice { (icon("wait")) @if run.role == "check" { "This check printed nothing." } @else { "No output yet." } }
+        }
         nav.pager {
             @if from > 0 { a href=(format!("{path}?from={}", from.saturating_sub(TURNS_MAX))) { "Earlier" } }
             @if !has_end { a href=(format!("{path}?from={}", from + TURNS_MAX)) { "Later" } }

@@ -4,9 +4,10 @@ use flow::Role;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon};
-use super::parts::time;
+use super::parts::{outcome, time};
 use super::{PageContext, PageResult, Viewer, html as respond, shared};
 use app::failure::Failure;
+use app::operations::connection_status::{self, ConnectionStatus};
 use app::operations::identity::NewToken;
 use app::operations::{browser_sessions, identity};
 
@@ -38,7 +39,7 @@ pub async fn page(context: &PageContext, created: Option<&NewToken>) -> Result<M
                     td.grow {
                         strong { (session.agent) } span.meta { " " (session.role) @if session.id == context.identity.token { " · this one" } }
                     }
-                    td.num { "since " (time(session.created_at, context.now())) }
+                    td.num { "opened " (time(session.created_at, context.now())) }
                     td.num { @if let Some(end) = session.expires_at { "ends " (time(end, context.now())) } }
                     td.num {
                         form.inline method="post" action=(format!("/settings/sessions/{}/revoke", session.id)) {
@@ -49,6 +50,7 @@ pub async fn page(context: &PageContext, created: Option<&NewToken>) -> Result<M
             } } }
         }
         (notifications())
+        (connections(context).await?)
         (shared::links_panel(context).await?)
         @if context.is_admin() { (tokens(context).await?) }
     };
@@ -68,6 +70,52 @@ fn notifications() -> Markup {
             p { "This browser can tell you when something needs a decision of yours, once, also while the tab is hidden." }
             p #notify-state.quiet role="status" {}
             button #notify-switch type="button" aria-pressed="false" { "Turn on" }
+        }
+    }
+}
+
+/// Renders the connections to forges and trackers, with what arrived last and what failed.
+async fn connections(context: &PageContext) -> Result<Markup, Failure> {
+    let all = connection_status::list(&context.app, &context.links).await?;
+    Ok(html! {
+        section.panel {
+            h2 { "Connections to forges" }
+            @if all.is_empty() {
+                p.quiet { "None. " code { "[[connection]]" } " in the configuration of the server connects a repository on GitHub, GitLab or Forgejo, or a project of Jira." }
+            } @else {
+                table.rows { tbody { @for one in &all { (connection_row(context, one)) } } }
+            }
+        }
+    })
+}
+
+fn connection_row(context: &PageContext, one: &ConnectionStatus) -> Markup {
+    let now = context.now();
+    let poll_error = one.poller.as_ref().and_then(|poller| poller.error.as_ref());
+    html! {
+        tr {
+            td { @if poll_error.is_some() || one.given_up > 0 { (outcome(false)) } @else { (outcome(true)) } }
+            td.grow {
+                strong { (one.name) } span.meta { (one.kind) " · " code { (one.repository) } }
+                @if let Some(error) = poll_error { p.meta.bad { "Asking failed: " (error) } }
+                @if let Some((at, why)) = &one.last_refusal { p.meta.bad { "Webhook refused " (time(*at, now)) ": " (why) } }
+                @if one.given_up > 0 {
+                    p.meta.bad { (one.given_up) " jobs were given up" @if let Some(error) = &one.last_error { ": " (error) } }
+                }
+            }
+            td {
+                @match &one.last_webhook {
+                    Some((at, event)) => { span.meta { "webhook " (event) ", " (time(*at, now)) ", " (one.webhooks) " in all" } }
+                    None if one.takes_webhooks => { span.meta { "no webhook yet" } }
+                    None => { span.meta { "takes no webhooks" } }
+                }
+            }
+            td.num {
+                @if let Some(poller) = &one.poller {
+                    @if let Some(at) = poller.last_at { "asked " (time(at, now)) ", " }
+                    (poller.calls) " of " (poller.budget) " calls this hour"
+                }
+            }
         }
     }
 }

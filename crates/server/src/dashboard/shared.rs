@@ -12,7 +12,7 @@ use flow::{Actor, Role, Ticket};
 use maud::{Markup, html};
 
 use super::layout::{self, PageFrame, form_token};
-use super::parts::{outcome, severity, stage, time};
+use super::parts::{outcome, severity, stage, time, titled};
 use super::{PageContext, PageError, html as respond};
 use crate::web::ServerState;
 use app::failure::Failure;
@@ -110,7 +110,7 @@ async fn ticket_page(state: &ServerState, path: &(String, String)) -> Result<Mar
     let body = html! {
         main.shared {
             p.meta { (layout::logo()) "Countersign · a link to one ticket, read-only" }
-            h1 { (ticket.spec.title) }
+            h1 { (titled(&ticket.spec.title)) }
             p.meta {
                 (stage(ticket.stage)) " " code { (ticket.id) } " · round " (ticket.round)
                 " · changed " (time(ticket.updated_at, now))
@@ -193,7 +193,7 @@ async fn diff_page(state: &ServerState, path: &(String, String)) -> Result<Marku
     let body = html! {
         main.shared {
             p.meta { a href=(own_path(path)) { "← " (ticket.id) } }
-            h1 { "Diff: " (ticket.spec.title) }
+            h1 { "Diff: " (titled(&ticket.spec.title)) }
             @match &diff {
                 Ok(diff) => (files(diff)),
                 // The reason may name paths of the server, so a stranger does not get it.

@@ -7,6 +7,8 @@ mod finding;
 pub use facts::forecast;
 pub use finding::finding;
 
+use std::path::Path as FilePath;
+
 use axum::extract::Path;
 use flow::ticket::Round;
 use flow::{Ticket, narrate};
@@ -14,10 +16,12 @@ use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
 use super::markdown::markdown;
-use super::parts::{encode, grouped, mood, outcome, short, stage, time, usd};
-use super::{PageContext, PageError, PageResult, Viewer, html as respond, shared};
+use super::parts::{encode, grouped, mood, outcome, short, stage, time, titled, usd};
+use super::{PageContext, PageError, PageResult, Viewer, html as respond, new_work, shared};
 use app::operations::Stored;
 use app::operations::escalations::{self, PendingEscalation};
+use app::operations::plans::{self, RunPlan};
+use app::operations::project::ProjectOptions;
 use app::operations::questions::Question;
 use app::operations::questions::work::{LogLines, ReadLog};
 use app::operations::{forecasts, tickets};
@@ -41,10 +45,13 @@ pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
         Some(forecasts::forecast_ticket(&context.app, &stored).await?)
     };
     let body = html! {
-        (live_part(&context, &stored).await?)
+        @for (_, part) in live_parts(&context, &stored).await? { (part) }
         div.columns {
-            div { @if context.may_change() { (forms(&context, &stored).await?) } }
-            div { @if let Some(forecast) = &forecast { (facts::forecast(forecast)) } }
+            div { @if context.may_change() { (forms(&context, ticket)) } }
+            div {
+                @if let Some(forecast) = &forecast { (facts::forecast(forecast)) }
+                @if let Some(plan) = plan_of(&context, ticket).await { (new_work::plan(&plan)) }
+            }
         }
     };
     let frame = PageFrame {
@@ -55,9 +62,27 @@ pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
     Ok(respond(page(&context, frame, &body).await?))
 }
 
-/// Renders the part that changes by itself. Forms are outside of it, so that an update does not
-/// touch a text that a person is writing.
-pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup, PageError> {
+/// Returns the plan of a ticket that no round has decided yet. A repository that is not on this
+/// machine has none.
+async fn plan_of(context: &PageContext, ticket: &Ticket) -> Option<RunPlan> {
+    let spec = &ticket.spec.context;
+    let is_early = ticket.rounds.is_empty() && !ticket.stage.is_terminal();
+    let repository = spec.repository.as_ref().filter(|_| is_early)?;
+    let options = ProjectOptions {
+        base: spec.base_branch.clone(),
+        ..ProjectOptions::default()
+    };
+    let environment = &context.app.environment;
+    let plan = plans::plan_run(environment, FilePath::new(repository), &options).await;
+    plan.ok()
+}
+
+/// Renders the parts that change by themselves, with their element ids. A form in which somebody
+/// writes stays as it is.
+pub async fn live_parts(
+    context: &PageContext,
+    stored: &Stored,
+) -> Result<[(&'static str, Markup); 3], PageError> {
     let ticket = &stored.ticket;
     let log = ReadLog {
         ticket: Some(ticket.id.to_string()),
@@ -67,10 +92,9 @@ pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup,
     let story = log.answer(&context.app).await?;
     // Read again with each change, because a dependent may have been added meanwhile.
     let dependents = tickets::dependents(&context.app, &ticket.id, DEPENDENTS_MAX).await?;
-    Ok(html! {
+    let head = html! { div #head { (header(context, ticket)) (why_waiting(ticket)) } };
+    let whole = html! {
         div #ticket {
-            (header(context, ticket))
-            (why_waiting(ticket))
             div.columns {
                 div {
                     (verdict(ticket))
@@ -82,6 +106,28 @@ pub async fn live_part(context: &PageContext, stored: &Stored) -> Result<Markup,
                     (facts::facts(ticket))
                     (facts::dependencies(ticket, &dependents))
                     (story_list(context, &story))
+                }
+            }
+        }
+    };
+    let decision = decision(context, stored).await?;
+    Ok([("head", head), ("decision", decision), ("ticket", whole)])
+}
+
+/// Renders the choices of a ticket that waits for a person, below the reason for it.
+async fn decision(context: &PageContext, stored: &Stored) -> Result<Markup, PageError> {
+    let escalation = if context.may_change() {
+        Some(escalations::pending_escalation(&context.app, stored).await?)
+    } else {
+        None
+    };
+    let escalation = escalation.filter(|escalation| !escalation.choices.is_empty());
+    Ok(html! {
+        div #decision data-keep {
+            @if let Some(escalation) = &escalation {
+                section #decide.panel.urgent {
+                    h2 { "Decide" }
+                    (decision_form(context, escalation, Some(&stored.ticket)))
                 }
             }
         }
@@ -100,7 +146,7 @@ fn header(context: &PageContext, ticket: &Ticket) -> Markup {
             code { (ticket.id) }
         }
         div.heading {
-            h1 { (ticket.spec.title) }
+            h1 { (titled(&ticket.spec.title)) }
             div.actions {
                 @if ticket.submission.is_some() { a.button href=(format!("{path}/diff")) { (icon("diff")) "Diff" } }
                 a.button href=(format!("{path}/runs")) { (icon("log")) "Runs" }
@@ -236,7 +282,8 @@ fn story_list(context: &PageContext, story: &LogLines) -> Markup {
         section.panel {
             h2 { "Story" }
             ol.story {
-                @for line in story.items.iter().rev() {
+                // The tokens of runs come and go with each run; the log has them.
+                @for line in story.items.iter().rev().filter(|line| !line.event.starts_with("token_")) {
                     li.(mood(line.mood)) {
                         span.text { (line.text) }
                         span.meta { (line.by) " · " (time(line.at, context.now())) }
@@ -247,17 +294,9 @@ fn story_list(context: &PageContext, story: &LogLines) -> Markup {
     }
 }
 
-/// Renders what a person can do with the ticket.
-async fn forms(context: &PageContext, stored: &Stored) -> Result<Markup, PageError> {
-    let ticket = &stored.ticket;
-    let escalation = escalations::pending_escalation(&context.app, stored).await?;
-    Ok(html! {
-        @if !escalation.choices.is_empty() {
-            section #decide.panel.urgent {
-                h2 { "Decide" }
-                (decision_form(context, &escalation, Some(ticket)))
-            }
-        }
+/// Renders what a person can do with the ticket besides deciding.
+fn forms(context: &PageContext, ticket: &Ticket) -> Markup {
+    html! {
         (shared::share_form(context, ticket))
         @if !ticket.stage.is_terminal() {
             (budget_form(context, ticket))
@@ -271,7 +310,7 @@ async fn forms(context: &PageContext, stored: &Stored) -> Result<Markup, PageErr
                 }
             }
         }
-    })
+    }
 }
 
 fn budget_form(context: &PageContext, ticket: &Ticket) -> Markup {

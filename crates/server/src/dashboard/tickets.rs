@@ -40,7 +40,15 @@ fn address(q: &str, sort: &str, after: &str) -> String {
 }
 
 pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult {
-    let live = topic(&context, "tickets").await?;
+    let is_plain = [&query.q, &query.sort, &query.after]
+        .iter()
+        .all(|text| text.is_empty());
+    let name = if is_plain {
+        "tickets"
+    } else {
+        "sorted-tickets"
+    };
+    let live = topic(&context, name).await?;
     let filter = TicketFilter::parse(&query.q);
     // A browser sends empty fields as well.
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -173,7 +173,7 @@ impl IntoResponse for Problem {
     }
 }
 
-pub async fn unknown_path(uri: Uri) -> Problem {
+pub fn unknown_path(uri: &Uri) -> Problem {
     Problem::not_found(format!("no route at {}", uri.path()))
         .hint("/api/v1/openapi.json lists all routes")
 }

@@ -115,6 +115,12 @@ impl Postgres {
                     WHERE id = $1 AND revoked_at IS NULL RETURNING 1";
                 self.change(sql, values![clean(token)]).await?
             }
+            TokenChange::Extend(until) => {
+                let sql = "UPDATE tokens SET expires_at = $2 WHERE id = $1 AND revoked_at IS NULL
+                    AND NOT EXISTS (SELECT 1 FROM tokens AS other
+                        WHERE other.id = tokens.parent AND other.expires_at < $2) RETURNING 1";
+                self.change(sql, values![clean(token), until.0]).await?
+            }
         };
         Ok(!changed.is_empty())
     }

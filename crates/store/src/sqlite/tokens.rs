@@ -67,6 +67,14 @@ impl Tx<'_> {
                 let sql = "UPDATE tokens SET uses = uses + 1 WHERE id = ?1 AND revoked_at IS NULL";
                 self.db.prepare_cached(sql)?.execute(params![token])?
             }
+            TokenChange::Extend(until) => {
+                let sql = "UPDATE tokens SET expires_at = ?2 WHERE id = ?1 AND revoked_at IS NULL
+                    AND NOT EXISTS (SELECT 1 FROM tokens AS other
+                        WHERE other.id = tokens.parent AND other.expires_at < ?2)";
+                self.db
+                    .prepare_cached(sql)?
+                    .execute(params![token, until.0])?
+            }
         };
         Ok(changed > 0)
     }

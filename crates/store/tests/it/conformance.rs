@@ -130,6 +130,7 @@ facts! {
         a_job_is_found_by_its_key,
         a_token_is_known_by_its_hash_until_it_is_revoked_and_after,
         a_shared_link_counts_its_uses_and_outlives_its_end,
+        a_session_is_extended_within_the_life_of_its_token,
         the_store_says_what_it_is;
     wakeups:
         a_job_wakes_who_waits,

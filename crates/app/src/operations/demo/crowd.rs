@@ -64,6 +64,9 @@ const fn ticket(
     }
 }
 
+/// Place of the step in a round that writes the tool.
+const WRITE_STEP: usize = 2;
+
 use DemoCourse::{Escalates, RedFirst, Rework, Smooth};
 
 pub const TICKETS: [CrowdTicket; 12] = [
@@ -187,15 +190,17 @@ impl CrowdTicket {
         let good = format!("#!/bin/sh\n# {} TEXT\n{checked}{run}", self.name);
         let broken = format!("#!/bin/sh\n# {} TEXT\necho nothing yet\n", self.name);
         let rounds = match self.course {
-            Smooth => vec![(good.as_str(), true)],
+            Smooth | RedFirst => vec![(good.as_str(), true)],
             Rework => vec![(open.as_str(), false), (good.as_str(), true)],
             Escalates => vec![(open.as_str(), false)],
-            RedFirst => vec![(broken.as_str(), true), (good.as_str(), true)],
         };
         let build = rounds.iter().enumerate();
-        let build: Vec<Value> = build
+        let mut build: Vec<Value> = build
             .map(|(round, (text, _))| self.build_round(round + 1, text))
             .collect();
+        if let (RedFirst, Some(first)) = (self.course, build.first_mut()) {
+            first[WRITE_STEP] = self.red_first(&broken, &good);
+        }
         let review: Vec<Value> = rounds
             .iter()
             .map(|(_, fine)| self.review_round(*fine))
@@ -238,6 +243,15 @@ impl CrowdTicket {
                 {"id": "F1", "outcome": "fixed", "note": "the text is data now"},
             ]}},
         ])
+    }
+
+    /// Returns the step that writes the tool: broken at first, and mended when the checks are red and
+    /// the builder works on the same round again.
+    fn red_first(&self, broken: &str, good: &str) -> Value {
+        let file = self.file();
+        let write = |text: &str| format!("cat > {file} <<'END'\n{text}END\n");
+        let (mended, first) = (write(good), write(broken));
+        json!({"run": {"command": format!("if [ -e {file} ]; then {mended}else {first}fi")}})
     }
 
     fn review_round(&self, is_fine: bool) -> Value {

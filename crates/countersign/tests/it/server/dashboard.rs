@@ -1,7 +1,8 @@
 //! Login to the dashboard, its sessions, and forms that other sites send.
 
-use crate::support::World;
+use crate::support::clock::Clock;
 use crate::support::server::{Reply, Server};
+use crate::support::{World, skip};
 
 /// A browser: it keeps its cookie and the token of its forms.
 pub struct Browser<'a> {
@@ -217,6 +218,32 @@ fn a_session_ends_by_logout_by_revocation_and_with_its_token() {
     other.get("/").is(303);
     let log = world.json(&["log", "--limit", "100"]).to_string();
     assert!(log.contains("logged in to the dashboard"), "{log}");
+}
+
+#[test]
+fn a_session_ends_half_a_day_after_the_last_visit_and_after_a_week_at_most() {
+    const HOUR: i64 = 3600;
+    let world = World::new();
+    let Some(clock) = Clock::new(&world) else {
+        return skip::lacks("a C compiler (cc) for a clock that jumps");
+    };
+    let front = clock.front();
+    let front: Vec<&str> = front.iter().map(String::as_str).collect();
+    let server = Server::start_behind(&world, &front, &[]);
+    let token = server.token("ada", "human", &[]);
+    let (used, idle) = (
+        Browser::log_in(&server, &token),
+        Browser::log_in(&server, &token),
+    );
+    for visit in 1..=15 {
+        clock.is_ahead_by(visit * 11 * HOUR);
+        used.get("/").is(200);
+        // An open page that only listens is no visit.
+        let status = if visit == 1 { 400 } else { 401 };
+        idle.get("/pages/events?topic=nothing").is(status);
+    }
+    clock.is_ahead_by(7 * 24 * HOUR + 60);
+    used.get("/").is(303);
 }
 
 #[test]

@@ -176,34 +176,50 @@ fn lists_filter_and_page_and_every_section_answers() {
     browser.get("/epics/none").is(404);
 }
 
+/// The live stream of an open page.
+struct LiveStream(TcpStream);
+
+impl LiveStream {
+    /// Connects to the stream that the page names.
+    #[track_caller]
+    fn of_page(browser: &Browser<'_>, server: &Server<'_>, path: &str) -> Self {
+        let page = browser.get(path).is(200).body;
+        let topic = page.split_once("hx-sse:connect=\"").unwrap().1;
+        let topic = topic.split('"').next().unwrap().replace("&amp;", "&");
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let head = format!(
+            "GET {topic} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+            server.address,
+            browser.cookie()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        Self(stream)
+    }
+
+    #[track_caller]
+    fn read_until(&mut self, text: &str) -> String {
+        let (mut seen, mut part) = (String::new(), [0; 4096]);
+        while !seen.contains(text) {
+            let count = self.0.read(&mut part).unwrap();
+            assert!(count > 0, "the stream ended before {text:?}: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+        seen
+    }
+}
+
 #[test]
 fn an_open_page_gets_what_has_changed_since_it_was_rendered() {
     let world = World::new();
     let server = Server::start(&world);
     let browser = person(&world, &server);
     let page = browser.get("/board").is(200).body;
-    let topic = page.split_once("hx-sse:connect=\"").unwrap().1;
-    let topic = topic.split('"').next().unwrap().replace("&amp;", "&");
-    // Between the page and the stream, so that only the position of the page tells of it.
+    shows(&page, &["hx-sse:connect=", "data-now="]);
+    // The ticket comes between the page and the stream, so only the position of the page tells.
+    let mut board = LiveStream::of_page(&browser, &server, "/board");
     server.add("between");
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let head = format!(
-        "GET {topic} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
-        server.address,
-        browser.cookie()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut read_until = |text: &str| {
-        let (mut seen, mut part) = (String::new(), [0; 4096]);
-        while !seen.contains(text) {
-            let count = stream.read(&mut part).unwrap();
-            assert!(count > 0, "the stream ended before {text:?}: {seen}");
-            seen.push_str(&String::from_utf8_lossy(&part[..count]));
-        }
-        seen
-    };
-    let first = read_until("card-between");
+    let first = board.read_until("card-between");
     shows(
         &first,
         &[
@@ -213,5 +229,115 @@ fn an_open_page_gets_what_has_changed_since_it_was_rendered() {
         ],
     );
     server.add("later");
-    read_until("card-later");
+    board.read_until("card-later");
+}
+
+#[test]
+fn every_page_that_shows_work_is_patched_or_says_that_it_is_old() {
+    let world = World::new();
+    run_greet(&world, &quarrel());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    let epic = "id: e1\ntitle: An epic\ntickets:\n  - {id: one, title: First}\n";
+    let import = serde_json::json!({"name": "epic.yaml", "text": epic,
+        "repository": world.repository.to_str().unwrap()});
+    server.rest("POST", "/api/v1/imports", &import).is(201);
+    let mut open: Vec<(LiveStream, &str)> = [
+        ("/queues", "<div id=\"queues\">"),
+        ("/agents", "<div id=\"agents\">"),
+        ("/epics", "<div id=\"epics\">"),
+        ("/epics/e1", "<div id=\"epic\">"),
+        ("/log", "hx-target=\"#lines\" hx-swap=\"afterbegin\""),
+        ("/tickets", "hx-target=\"#row-new\""),
+        ("/tickets", "id=\"stale\""),
+        ("/tickets?q=stage:queued", "id=\"stale\""),
+        ("/", "No longer waits for you."),
+        ("/tickets/greet", "id=\"decision\""),
+        ("/tickets/greet/diff", "id=\"stale\""),
+        ("/tickets/greet/runs", "id=\"stale\""),
+    ]
+    .map(|(path, text)| (LiveStream::of_page(&browser, &server, path), text))
+    .into();
+    server.add("new");
+    let why = serde_json::json!({"choice": "reject", "why": "not wanted"});
+    server
+        .rest("POST", "/api/v1/escalations/greet", &why)
+        .is(200);
+    for (stream, text) in &mut open {
+        let seen = stream.read_until(text);
+        assert!(!seen.contains("page:reload"), "{text}: {seen}");
+    }
+}
+
+#[test]
+fn the_inbox_shows_what_a_person_has_taken_over() {
+    let world = World::new();
+    run_greet(&world, &quarrel());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    browser
+        .post("/tickets/greet/escalation", &[("choice", "take-over")])
+        .is(303);
+    let page = browser.get("/").is(200).body;
+    shows(&page, &["Wait for a person's work", "who took over"]);
+}
+
+#[test]
+fn the_inbox_shows_an_epic_that_waits_for_its_signature() {
+    let world = World::new();
+    let epic = "id: e1\ntitle: An epic\ntickets:\n  - {id: greet, title: Greet by name}\n";
+    let (epic, agent) = (world.put("epic.yaml", epic), world.crew(&smooth()));
+    world.call(&["run", &epic, "--builder", &agent, "--reviewer", &agent]);
+    let server = Server::start(&world);
+    assert_eq!(server.stage("greet"), "done");
+    let browser = person(&world, &server);
+    let page = browser.get("/").is(200).body;
+    shows(&page, &["Need your signature", "/epics/e1"]);
+    browser
+        .post("/epics/e1/accept", &[("why", "seen as a whole")])
+        .is(303);
+    let page = browser.get("/").is(200).body;
+    assert!(!page.contains("Need your signature"), "{page}");
+}
+
+#[test]
+fn an_address_that_is_not_understood_is_told_on_a_page() {
+    let world = World::new();
+    run_greet(&world, &smooth());
+    let server = Server::start(&world);
+    let browser = person(&world, &server);
+    let huge = u64::MAX;
+    for (path, status) in [
+        ("/tickets/greet/diff?part=-1".to_owned(), 400),
+        (format!("/tickets/greet/diff?part={huge}0"), 400),
+        (
+            format!("/tickets/greet/diff?file=greet.sh&part={huge}"),
+            200,
+        ),
+        ("/tickets/greet/runs/abc".to_owned(), 404),
+        ("/tickets/greet/runs/0".to_owned(), 404),
+        (format!("/tickets/greet/runs/{huge}"), 404),
+        ("/tickets/greet/runs/1?from=x".to_owned(), 400),
+        (format!("/tickets/greet/runs/1?from={huge}"), 200),
+        ("/pages/events".to_owned(), 400),
+        ("/log?after=x".to_owned(), 422),
+        ("/tickets?sort=x".to_owned(), 422),
+        ("/tickets/%ff".to_owned(), 400),
+    ] {
+        let page = browser.get(&path).is(status).body;
+        shows(&page, &["<h1>"]);
+        assert!(!page.contains("usize") && !page.contains("u64"), "{page}");
+    }
+    let wanted = [
+        ("Accept", "text/html,*/*;q=0.8"),
+        ("Cookie", browser.cookie()),
+    ];
+    let page = server.send("GET", "/nowhere", &wanted, "").is(404);
+    shows(&page.body, &["There is no page at this address."]);
+    shows(
+        &page.head.to_lowercase(),
+        &["content-security-policy: default-src 'self'"],
+    );
+    let program = server.send("GET", "/nowhere", &[], "").is(404);
+    shows(&program.body, &["no route at /nowhere"]);
 }

@@ -3,9 +3,11 @@
 use serde_json::json;
 
 use super::dashboard_pages::{person, run_greet};
-use crate::support::World;
+use super::forge_news::with_forge;
 use crate::support::crew::{GOOD, always, builds, crew, rejects, says, verifies};
+use crate::support::fake_github::FakeGithub;
 use crate::support::server::Server;
+use crate::support::{SETTINGS, World, until};
 
 /// Attempts to run a script, or to change the look of a page: the same as in a real browser.
 fn payloads() -> Vec<String> {
@@ -210,4 +212,83 @@ fn no_text_of_an_agent_becomes_markup() {
         .send("GET", "/login?next=%22%3E%3Cscript%3Ealert(1)", &[], "")
         .is(200);
     is_our_markup("/login", &login.body);
+}
+
+/// Whatever a forge, an epic's file or a message has: it is shown as text.
+#[test]
+fn no_text_of_a_forge_or_a_message_becomes_markup() {
+    let all = payloads();
+    let every = all.join("\n");
+    let github = FakeGithub::start();
+    github.add_issue(9, &["countersign"]);
+    {
+        let mut state = github.state.lock().unwrap();
+        let issue = state.issues.last_mut().unwrap();
+        issue["title"] = json!(all[0]);
+        issue["body"] = json!(every);
+        issue["user"]["login"] = json!(all[8]);
+        let labels = issue["labels"].as_array_mut().unwrap();
+        labels.extend(all.iter().map(|name| json!({"name": name})));
+    }
+    github.comment(9, &all[8], &every, false);
+    github.comment(9, "ada", &format!("/countersign {every}"), false);
+    let world = with_forge(&github, SETTINGS);
+    let server = Server::start(&world);
+    let repository = world.repository.to_str().unwrap();
+    let tickets: Vec<_> = all
+        .iter()
+        .enumerate()
+        .map(|(index, title)| json!({"id": format!("e{index}"), "title": title}))
+        .collect();
+    let epic =
+        json!({"id": "hostile", "title": all[8], "tickets": tickets, "coordination": [all[0]]});
+    let file = json!({"name": "epic.yaml", "text": epic.to_string(), "repository": repository});
+    server.rest("POST", "/api/v1/imports", &file).is(201);
+    let builder = server.token("bea", "builder", &[]);
+    for payload in &all {
+        let message = json!({"to": "supervisor", "type": "question", "content": payload});
+        server.tool(&builder, "send_message", &message).unwrap();
+    }
+    // A person with such a name comments, pauses and cancels.
+    let eve = server.token(&all[8], "human", &[]);
+    let pause = json!({"scope": "provider", "name": all[11], "why": every});
+    server
+        .rest_as(&eve, "POST", "/api/v1/pauses", &pause.to_string())
+        .is(201);
+    let why = json!({"why": every}).to_string();
+    server
+        .rest_as(&eve, "POST", "/api/v1/tickets/e3/cancel", &why)
+        .is(200);
+    until("the issue is a ticket", || {
+        let ticket = server.rest("GET", "/api/v1/tickets/app-9", &json!(null));
+        ticket.status == 200
+    });
+    let browser = person(&world, &server);
+    let shared = browser.post("/tickets/e3/shares", &[("expires_secs", "600")]);
+    let shared = shared.is(200).body;
+    let link = shared
+        .split_once("id=\"shared-link\"><a href=\"")
+        .unwrap()
+        .1;
+    let link = link.split('"').next().unwrap().to_owned();
+    for path in [
+        "/",
+        "/board",
+        "/tickets",
+        "/epics",
+        "/epics/hostile",
+        "/agents",
+        "/queues",
+        "/costs",
+        "/log",
+        "/settings",
+        "/tickets/app-9",
+        "/tickets/e3",
+        &link,
+    ] {
+        let page = browser.get(path).is(200).body;
+        is_our_markup(path, &page);
+    }
+    let ticket = browser.get("/tickets/app-9").is(200).body;
+    assert!(ticket.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
 }

@@ -4,7 +4,9 @@
 use super::dashboard::{Browser, field};
 use super::dashboard_pages::{person, run_greet};
 use crate::support::World;
-use crate::support::crew::{quarrel, smooth};
+use serde_json::json;
+
+use crate::support::crew::{WRONG, always, approves, builds, crew, quarrel, smooth, verifies};
 use crate::support::server::{Reply, Server};
 
 #[track_caller]
@@ -236,4 +238,23 @@ fn new_work_is_previewed_before_it_is_added() {
     assert_eq!(to("first"), "/tickets?q=first");
     let list = browser.get("/jump/list?q=even").is(200).body;
     shows(&list, &["/epics/evening", "All tickets with"]);
+}
+
+#[test]
+fn the_cost_of_a_day_has_rounds_without_a_verdict_as_well() {
+    let world = World::new();
+    let mut build = builds("greet.sh", WRONG);
+    let usage = json!({"usd": 0.25, "tokens_in": 100, "tokens_out": 10});
+    build.insert(0, json!({"usage": usage}));
+    // The checks stay red, so the round is never decided.
+    run_greet(
+        &world,
+        &crew(&always(build), &always(approves()), &always(verifies(&[]))),
+    );
+    let server = Server::start(&world);
+    let page = person(&world, &server).get("/costs").is(200).body;
+    let spent = page.split_once("Spent</span><strong>").unwrap().1;
+    let spent = spent.split('<').next().unwrap();
+    assert_ne!(spent, "$0.00");
+    shows(&page, &[&format!("most: {spent} on ")]);
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::dashboard_pages::person;
 use crate::support::crew::{HASTY, always, empty_name, rejects, reviewed_by};
 use crate::support::fake_github::{FakeGithub, TOKEN};
 use crate::support::server::{Reply, Server};
@@ -12,7 +13,7 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const OLD_SECRET: &str = "fedcba9876543210fedcba9876543210";
 
 /// A world whose server looks after `o/r` on a GitHub of the test.
-fn with_forge(github: &FakeGithub, settings: &str) -> World {
+pub fn with_forge(github: &FakeGithub, settings: &str) -> World {
     let mut world = World::with_settings(settings);
     let bare = world.root().join("bare.git");
     let bare = bare.to_str().unwrap().to_owned();
@@ -111,6 +112,12 @@ fn a_webhook_is_proven_over_its_bytes_and_a_stranger_learns_nothing() {
         send("/hooks/github", &old, &body).is(202).json()["status"],
         "repeated"
     );
+    // A person sees what arrived and what was refused, and no secret.
+    let page = person(&world, &server).get("/settings").is(200).body;
+    for text in ["o/r", "webhook issues", "2 in all", "Webhook refused"] {
+        assert!(page.contains(text), "{text} is missing in {page}");
+    }
+    assert!(!page.contains(SECRET) && !page.contains(TOKEN));
 }
 
 #[test]

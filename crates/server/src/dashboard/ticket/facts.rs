@@ -23,7 +23,7 @@ pub fn facts(ticket: &Ticket) -> Markup {
                 @if let Some(landed) = &ticket.landed {
                     dt { "Landed" } dd { code title=(landed.commit) { (short(&landed.commit)) } " on " code { (landed.branch) } }
                 }
-                @if let Some(path) = &context.repository { dt { "Repository" } dd { code { (path) } } }
+                @if let Some(path) = &context.repository { dt { "Repository" } dd { code { (path.trim_end_matches("/.git")) } } }
                 @if let Some(branch) = &context.base_branch { dt { "Base" } dd { code { (branch) } } }
                 @if let Some(epic) = &context.epic { dt { "Epic" } dd { a href=(format!("/epics/{}", encode(epic))) { (epic) } } }
                 @if let Some(key) = &context.jira_key { dt { "Jira" } dd { (key) } }

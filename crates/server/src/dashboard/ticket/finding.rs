@@ -49,7 +49,7 @@ pub fn finding(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> M
                 }
             }
             @if let Some(note) = &entry.note { div.part { strong { (note.by) } (markdown(&note.text)) } }
-            @if context.may_change() && entry.status.is_open() {
+            @if context.may_change() && entry.status.is_open() && !ticket.stage.is_terminal() {
                 (waive_form(context, ticket, entry))
             }
         }

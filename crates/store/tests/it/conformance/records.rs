@@ -317,6 +317,39 @@ pub async fn a_shared_link_counts_its_uses_and_outlives_its_end(house: TestStore
     }
 }
 
+pub async fn a_session_is_extended_within_the_life_of_its_token(house: TestStore) {
+    let store = house.store;
+    let parent = Token {
+        expires_at: Some(Time(500)),
+        ..token("p1", 1)
+    };
+    let session = |id: &str, parent: Option<&str>| Token {
+        kind: store::TokenKind::Session,
+        parent: parent.map(str::to_owned),
+        expires_at: Some(Time(100)),
+        ..token(id, 1)
+    };
+    store.put_token(parent).await.unwrap();
+    let (bound, free) = (session("s1", Some("p1")), session("s2", None));
+    for one in [&bound, &free] {
+        store.put_token(one.clone()).await.unwrap();
+    }
+    let extend = |id: &'static str, until| {
+        let change = store::TokenChange::Extend(Time(until));
+        store.change_token(id, change)
+    };
+    assert!(extend("s1", 500).await.unwrap());
+    assert!(!extend("s1", 501).await.unwrap(), "its token ends before");
+    assert!(extend("s2", 900).await.unwrap());
+    assert!(!extend("s9", 900).await.unwrap(), "there is none");
+    assert!(store.revoke("s2", Time(5)).await.unwrap());
+    assert!(!extend("s2", 950).await.unwrap(), "it is revoked");
+    for (id, until) in [("s1", 500), ("s2", 900)] {
+        let stored = store.token(&format!("hash of {id}")).await.unwrap();
+        assert_eq!(stored.unwrap().expires_at, Some(Time(until)), "{id}");
+    }
+}
+
 pub async fn the_store_says_what_it_is(house: TestStore) {
     let what = house.store.database().await.unwrap().description;
     assert!(what.contains(" at "), "{what}");
