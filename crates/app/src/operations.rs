@@ -22,6 +22,7 @@ pub mod epics;
 pub mod escalations;
 pub mod event_feed;
 pub mod export;
+mod finding_threads;
 pub mod findings;
 pub mod forecasts;
 pub mod forge_connection;

@@ -216,7 +216,8 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             let request = RaiseBudget {
                 ticket: ticket.clone(),
                 scope,
-                usd_micros: usd,
+                usd: usd.map(flow::usage::dollars),
+                usd_micros: None,
                 tokens,
                 wall_secs,
                 why,
@@ -448,7 +449,7 @@ pub fn describe(stored: &Stored) -> Vec<String> {
         format!(", waits {waits}")
     };
     lines.push(format!("  {}{waits}", ticket.stage));
-    if let (Stage::Rework, Some(reason)) = (ticket.stage, &ticket.rework_reason) {
+    if let Some(reason) = ticket.open_rework() {
         let why = describe_rework_reason(ticket, reason);
         lines.push(format!("  sent back to the builder: {why}"));
     }

@@ -164,7 +164,11 @@ impl Question for ImportFindings {
 pub struct RaiseBudget {
     pub ticket: String,
     pub scope: BudgetScope,
-    #[serde(default)]
+    /// The new limit in dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// The old name, in millionths of a dollar. The next version no longer reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd_micros: Option<u64>,
     #[serde(default)]
     pub tokens: Option<u64>,
@@ -189,11 +193,8 @@ impl Question for RaiseBudget {
     }
 
     async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
-        let caps = Caps {
-            usd_micros: self.usd_micros,
-            tokens: self.tokens,
-            wall_secs: self.wall_secs,
-        };
+        let caps = Caps::of_request(self.usd, self.usd_micros, self.tokens, self.wall_secs)
+            .map_err(Failure::usage)?;
         let ticket = tickets::raise_budget(app, &self.ticket, self.scope, caps, &self.why).await?;
         Ok(TicketSummary::from_ticket(&ticket))
     }
