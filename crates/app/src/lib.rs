@@ -3,6 +3,7 @@
 //! decision about a ticket, and neither prints nor listens.
 
 pub mod failure;
+pub mod fields;
 pub mod operations;
 pub mod remote;
 pub mod settings;

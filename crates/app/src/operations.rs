@@ -22,6 +22,7 @@ pub mod epics;
 pub mod escalations;
 pub mod event_feed;
 pub mod export;
+mod finding_threads;
 pub mod findings;
 pub mod forecasts;
 pub mod forge_connection;
@@ -132,6 +133,17 @@ pub struct CallToken {
 }
 
 impl App {
+    /// Refuses what shows more than the only ticket of the caller.
+    pub fn require_all_tickets(&self) -> Result<(), Failure> {
+        match &self.call.only_ticket {
+            None => Ok(()),
+            Some(only) => {
+                let why = format!("this token is only for ticket {only}");
+                Err(Failure::usage(why).hint(format!("GET /api/v1/tickets/{only}")))
+            }
+        }
+    }
+
     /// Opens the store and creates the data directory if it is missing.
     pub async fn open(environment: Environment) -> Result<Self, Failure> {
         let note = data_dir::prepare(&environment.data_dir)?;

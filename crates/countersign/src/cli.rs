@@ -234,6 +234,7 @@ impl Verb {
             Self::Log(args) => args.ticket_ids(),
             Self::Watch(args) => args.ticket_ids(),
             Self::Export(args) => args.ticket_ids(),
+            Self::Clean(args) => args.ticket_ids(),
             _ => Vec::new(),
         }
     }

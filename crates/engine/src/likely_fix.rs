@@ -57,6 +57,84 @@ const NO_NETWORK: &[&str] = &[
     "Connection refused",
 ];
 
+/// A package manager's words for a lock file that does not fit its manifest or cannot be read: the
+/// text, the file, and the command that makes it again.
+const STALE_LOCKS: &[(&str, &str, &str)] = &[
+    (
+        "`npm ci` can only install packages when your package.json",
+        "package-lock.json",
+        "npm install",
+    ),
+    (
+        "`npm ci` command can only install with an existing",
+        "package-lock.json",
+        "npm install",
+    ),
+    (
+        "ERR_PNPM_OUTDATED_LOCKFILE",
+        "pnpm-lock.yaml",
+        "pnpm install",
+    ),
+    ("ERR_PNPM_BROKEN_LOCKFILE", "pnpm-lock.yaml", "pnpm install"),
+    (
+        "Your lockfile needs to be updated",
+        "yarn.lock",
+        "yarn install",
+    ),
+    (
+        "The lockfile would have been modified by this install",
+        "yarn.lock",
+        "yarn install",
+    ),
+    (
+        "lockfile had changes, but lockfile is frozen",
+        "bun.lock",
+        "bun install",
+    ),
+    (
+        "The lockfile at `uv.lock` needs to be updated",
+        "uv.lock",
+        "uv lock",
+    ),
+    ("Failed to parse `uv.lock`", "uv.lock", "uv lock"),
+    (
+        "pyproject.toml changed significantly since poetry.lock",
+        "poetry.lock",
+        "poetry lock",
+    ),
+    (
+        "because --locked was passed to prevent this",
+        "Cargo.lock",
+        "cargo generate-lockfile",
+    ),
+    (
+        "but --locked was passed to prevent this",
+        "Cargo.lock",
+        "cargo generate-lockfile",
+    ),
+    (
+        "failed to parse lock file at",
+        "Cargo.lock",
+        "cargo generate-lockfile",
+    ),
+    (
+        "lockfile can't be updated because frozen mode is set",
+        "Gemfile.lock",
+        "bundle install",
+    ),
+    (
+        "Your lock file does not contain a compatible set of packages",
+        "composer.lock",
+        "composer update",
+    ),
+    ("missing go.sum entry", "go.sum", "go mod tidy"),
+    (
+        "error NU1004",
+        "packages.lock.json",
+        "dotnet restore --force-evaluate",
+    ),
+];
+
 /// Programs that install a project's dependencies.
 const PACKAGE_MANAGERS: &[&str] = &[
     "npm", "pnpm", "yarn", "bun", "npx", "uv", "poetry", "pip", "pip3", "cargo", "go", "mvn",
@@ -66,6 +144,9 @@ const PACKAGE_MANAGERS: &[&str] = &[
 /// Returns the likely fix in one or two sentences, or nothing if the output has no known cause.
 pub fn likely_fix(red: &RedCheck<'_>, facts: &SetupFacts<'_>) -> Option<String> {
     if let Some(fix) = network_fix(red, facts) {
+        return Some(fix);
+    }
+    if let Some(fix) = stale_lock_fix(red.tail) {
         return Some(fix);
     }
     if red.timed_out {
@@ -110,6 +191,17 @@ pub fn submodule_fix(missing: &[String]) -> String {
         "the submodule {} is not on this machine: run `git submodule update --init --recursive` in your clone",
         missing.join(", ")
     )
+}
+
+fn stale_lock_fix(tail: &str) -> Option<String> {
+    // Programs wrap their sentences to lines of their own width.
+    let text = findings::one_line(tail);
+    let (_, file, command) = STALE_LOCKS
+        .iter()
+        .find(|(words, ..)| text.contains(words))?;
+    Some(format!(
+        "{file} does not fit the project: run `{command}` in your clone and commit {file} to the base branch"
+    ))
 }
 
 fn network_fix(red: &RedCheck<'_>, facts: &SetupFacts<'_>) -> Option<String> {
@@ -258,6 +350,18 @@ mod tests {
         assert!(module.contains("pip install -q pytest -e ."), "{module}");
         let offline = fix("curl: (6) Could not resolve host: x", &[], &Network::Off);
         assert!(offline.contains("check is \"off\""), "{offline}");
+        let lock = fix(
+            "npm error code EUSAGE\nnpm error `npm ci` can only install packages when your package.json and package-lock.json are in sync.",
+            &["package.json"],
+            on,
+        );
+        assert!(lock.contains("run `npm install` in your clone"), "{lock}");
+        let cargo = fix(
+            "error: the lock file /x/Cargo.lock needs to be updated but --locked was passed to prevent this",
+            &["Cargo.toml"],
+            on,
+        );
+        assert!(cargo.starts_with("Cargo.lock does not fit"), "{cargo}");
         assert_eq!(
             fix("1 test failed: greets nobody", &["package.json"], on),
             ""

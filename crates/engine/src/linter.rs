@@ -90,7 +90,7 @@ pub fn read_linter_run(run: &LinterRun<'_>) -> Result<Review, String> {
             }
             if is_clean(run, &command, is_certain) {
                 Ok(Review {
-                    way: ReviewFormat::Linter,
+                    format: ReviewFormat::Linter,
                     ..Review::new(ReviewClaim::Unknown, Vec::new())
                 })
             } else {

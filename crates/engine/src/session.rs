@@ -513,7 +513,8 @@ pub async fn report_review(
         review: Box::new(flow::review_validity::downgrade_contradicted_approval(
             review, policy,
         )),
-        sandbox: "unknown: the agent connected by itself, and its sandbox was not seen".to_owned(),
+        sandbox: "unknown: the agent connected by itself and runs in a sandbox of its own, if any"
+            .to_owned(),
         usage: Usage::default(),
     };
     report(coordinator, policy, session, claim, what, once).await

@@ -11,7 +11,7 @@ fn main() -> std::io::Result<()> {
             out,
             "{path}: {:?} {:?} {}% {:?} earlier {} {:?}",
             review.claim,
-            review.way,
+            review.format,
             review.sureness,
             review.claim_text,
             review.earlier.len(),

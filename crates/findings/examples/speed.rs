@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
             out,
             "{name:<28} {:>6.1} MB {seconds:>7.3} s {speed:>8.1} MB/s  {:?}, {} findings",
             text.len() / 1_000_000,
-            review.way,
+            review.format,
             review.findings.len()
         )?;
     }

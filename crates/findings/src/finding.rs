@@ -123,8 +123,9 @@ pub struct Review {
     /// Statements about findings of earlier rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Disposition>,
-    /// Format in which the text was read.
-    pub way: ReviewFormat,
+    /// Format in which the text was read. Stored reviews call it `way`.
+    #[serde(rename = "way")]
+    pub format: ReviewFormat,
     /// Confidence of the reader in its result, in percent.
     pub sureness: u8,
     /// Warnings about the text: an unknown severity, a cut-off document, a contradiction.
@@ -145,7 +146,7 @@ impl Review {
             notes: None,
             criteria: Vec::new(),
             earlier: Vec::new(),
-            way: ReviewFormat::Json,
+            format: ReviewFormat::Json,
             sureness: 100,
             remarks: Vec::new(),
         }

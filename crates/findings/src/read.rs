@@ -109,7 +109,7 @@ fn read_json(json: extract::EmbeddedJson, text: &str) -> Review {
     parsed.add_doubt(doubts::of_indent(text));
     parsed.add_doubt(doubts::doubt_in_characters(text));
     // The format is named for people; it decides nothing.
-    let way = if let Some(tool) = tool {
+    let format = if let Some(tool) = tool {
         tool
     } else if json.repaired {
         ReviewFormat::RepairedJson
@@ -118,7 +118,7 @@ fn read_json(json: extract::EmbeddedJson, text: &str) -> Review {
     } else {
         ReviewFormat::Json
     };
-    review_from_json(parsed, way, json.cut_off)
+    review_from_json(parsed, format, json.cut_off)
 }
 
 /// Reads everything else: prose, with or without JSON in it, and the text output of tools.
@@ -185,14 +185,14 @@ fn read_json_or_tool(value: &Value) -> (json::JsonReview, Option<ReviewFormat>) 
         return (of_tool(sarif::drafts(value)), Some(ReviewFormat::Sarif));
     }
     if let Some(drafts) = linters::drafts(value) {
-        let way =
+        let format =
             // Both kinds are rdjson: one document, or one diagnostic per line.
             if value.get("diagnostics").is_some() || value[0]["location"].get("range").is_some() {
                 ReviewFormat::Rdjson
             } else {
                 ReviewFormat::Linter
             };
-        return (of_tool(drafts), Some(way));
+        return (of_tool(drafts), Some(format));
     }
     (json::extract_review(value), None)
 }
@@ -230,12 +230,12 @@ fn join_json_and_prose(
         // Added as one more claim. `claim` prefers a refusal wherever it comes from.
         parsed.claims.push((verdict.claim, verdict.text));
     }
-    let way = if repaired {
+    let format = if repaired {
         ReviewFormat::RepairedJson
     } else {
         ReviewFormat::JsonInProse
     };
-    let mut review = review_from_json(parsed, way, cut_off);
+    let mut review = review_from_json(parsed, format, cut_off);
     if review.earlier.is_empty() {
         review.earlier = prose.earlier;
     }
@@ -258,7 +258,7 @@ fn is_broken_json(text: &str) -> bool {
 /// Builds the review of Markdown and prose.
 fn review_from_text(prose: Prose) -> Review {
     let sureness = prose.sureness();
-    let way = prose.way(sureness);
+    let format = prose.format(sureness);
     let stated = prose
         .verdict
         .as_ref()
@@ -272,7 +272,7 @@ fn review_from_text(prose: Prose) -> Review {
         findings: draft::finish(prose.drafts, stated, true),
         notes,
         earlier: prose.earlier,
-        way,
+        format,
         sureness,
         ..empty_review()
     };
@@ -297,7 +297,7 @@ pub fn read_value(value: &Value) -> Review {
     }
 }
 
-fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bool) -> Review {
+fn review_from_json(mut parsed: json::JsonReview, format: ReviewFormat, cut_off: bool) -> Review {
     let mut remarks = Vec::new();
     let mut earlier = std::mem::take(&mut parsed.earlier);
     let mut refused = None;
@@ -338,7 +338,7 @@ fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bo
     }
     // The numbers order the formats by how much had to be guessed. They are shown to people and
     // decide nothing.
-    let sureness = match (way, cut_off) {
+    let sureness = match (format, cut_off) {
         (_, true) => 40,
         (ReviewFormat::RepairedJson, false) => 75,
         (ReviewFormat::JsonInProse, false) => 90,
@@ -362,7 +362,7 @@ fn review_from_json(mut parsed: json::JsonReview, way: ReviewFormat, cut_off: bo
             .map(|notes| shorten(&clean(&notes), FIELD_CHARS_MAX)),
         criteria: parsed.criteria,
         earlier,
-        way,
+        format,
         sureness,
         remarks,
     };
@@ -427,7 +427,7 @@ fn apply_doubt(review: &mut Review, doubt: Option<&'static str>) {
 
 fn empty_review() -> Review {
     Review {
-        way: ReviewFormat::Nothing,
+        format: ReviewFormat::Nothing,
         sureness: 0,
         ..Review::new(ReviewClaim::Unknown, Vec::new())
     }

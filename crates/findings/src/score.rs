@@ -131,7 +131,7 @@ fn score_document(document: &CorpusDocument, table: &mut ScoreTable) {
     if !faults.is_empty() {
         table
             .details
-            .push(format!("{} ({:?}){faults}", document.number, review.way));
+            .push(format!("{} ({:?}){faults}", document.number, review.format));
     }
 }
 

@@ -310,7 +310,7 @@ fn entities_are_known(text: &str) -> bool {
 fn text_that_is_no_review_is_no_clean_report() {
     for text in ["", "hello", "Segmentation fault"] {
         let review = read(text);
-        assert_eq!(review.way, ReviewFormat::Nothing, "{text}");
+        assert_eq!(review.format, ReviewFormat::Nothing, "{text}");
         assert_eq!(write::reported_findings(&review).len(), 1, "{text}");
         assert_eq!(
             write::combined_verdict(&[&review]),

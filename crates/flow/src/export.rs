@@ -27,11 +27,13 @@ use crate::ticket::{
     ApprovedBy, ImportedEntry, ImportedFormat, Round, RoundFinding, Stage, Ticket, TicketId, Time,
 };
 
-/// Error of an export of a round that does not exist.
+/// Error of an export of a round that does not exist, or has nothing to export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchRound {
     #[error("{0} has had no verdict yet, so there is nothing to export")]
     NoRound(TicketId),
+    #[error("round {round} of {ticket} approved the change, so there is nothing to revise")]
+    Approved { ticket: TicketId, round: u32 },
     #[error("{ticket} has no round {round}; it has had {rounds}")]
     OtherRound {
         ticket: TicketId,

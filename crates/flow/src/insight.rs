@@ -11,6 +11,7 @@ use findings::Category;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::{FindingStatus, LedgerEntry};
+use crate::narrate::count_noun;
 use crate::ticket::{Stage, Ticket};
 use crate::usage::{Usage, format_dollars};
 
@@ -73,18 +74,32 @@ impl Costs {
     }
 
     /// Formats the costs: `$1.20 spent: $0.40 a ticket, $0.20 a round, $0.60 for each that landed`.
+    /// Without some prices: `≥ $0.05 spent, price unknown for 8 runs: ≥ $0.05 a ticket, …`.
     pub fn describe(&self) -> String {
-        let spent = self.spent.describe_cost([]);
-        let [ticket, round] =
-            [self.usd_micros_per_ticket, self.usd_micros_per_round].map(format_dollars);
+        let unpriced = usize::try_from(self.spent.unpriced_runs).unwrap_or(usize::MAX);
+        // A sum that lacks prices is a lower bound, and so is every mean of it.
+        let (least, unknown) = match unpriced {
+            0 => ("", String::new()),
+            runs => (
+                "≥ ",
+                format!(", price unknown for {}", count_noun(runs, "run")),
+            ),
+        };
+        let priced = Usage {
+            unpriced_runs: 0,
+            ..self.spent
+        };
+        let spent = format!("{least}{} spent{unknown}", priced.describe_cost([]));
+        let mean = |micros: u64| format!("{least}{}", format_dollars(micros));
+        let [ticket, round] = [self.usd_micros_per_ticket, self.usd_micros_per_round].map(mean);
         let landed = self.usd_micros_per_accepted.map_or_else(
             || "nothing landed yet".to_owned(),
-            |each| format!("{} for each that landed", format_dollars(each)),
+            |each| format!("{} for each that landed", mean(each)),
         );
         let only = self.newest_only.map_or_else(String::new, |count| {
             format!(" (the newest {count} tickets)")
         });
-        format!("{spent} spent: {ticket} a ticket, {round} a round, {landed}{only}")
+        format!("{spent}: {ticket} a ticket, {round} a round, {landed}{only}")
     }
 }
 

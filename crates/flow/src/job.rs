@@ -32,7 +32,8 @@ pub enum Task {
     Merge {
         commit: String,
     },
-    /// Notifies the tickets that depend on this one.
+    /// Tells the tickets that depend on this one how it ended. The word is stored, as the kind and
+    /// the queue of jobs.
     Tell {
         #[serde(alias = "news")]
         update: DependencyUpdate,

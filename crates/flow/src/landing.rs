@@ -532,6 +532,12 @@ pub fn message(ticket: &Ticket, config: &LandingConfig, style: LandingStyle) -> 
         }
         _ => String::new(),
     });
+    // A template of nothing but the description is empty for a ticket without one.
+    let text = if text.trim().is_empty() {
+        one_line(&spec.title)
+    } else {
+        text
+    };
     with_trailers(&text, &trailers(ticket))
 }
 

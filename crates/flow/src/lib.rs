@@ -41,7 +41,7 @@ pub mod verdict;
 
 pub use advance::{
     Refused, Step, advance, available_choices, exceeded_daily_budget, fallback_agent, open_ticket,
-    remaining_budget, replay,
+    remaining_budget, replay, role_to_reassign,
 };
 pub use event::{Actor, Event, EventKind, Role};
 pub use job::{Effect, NewJob, Queue, Task};

@@ -18,9 +18,6 @@ pub fn queue_position(ticket: &Ticket) -> Option<(i32, Time, TicketId)> {
     Some((urgency, approval.at, ticket.id.clone()))
 }
 
-/// Stage of every ticket that may wait for its landing.
-pub const WAITING: crate::Stage = crate::Stage::Approved;
-
 /// Whether the ticket has a merge job that no worker holds.
 pub fn waits_to_land(ticket: &Ticket) -> bool {
     let mut jobs = ticket.jobs.iter();

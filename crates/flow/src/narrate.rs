@@ -79,7 +79,7 @@ pub const ACTIVITIES: [&str; 41] = [
     "went_stale",
 ];
 
-/// Meaning of a sentence for a person who waits for the ticket.
+/// Meaning of a sentence for a person who follows the ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mood {

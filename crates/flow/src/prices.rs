@@ -1,13 +1,12 @@
 //! Prices of models, so that a budget in dollars binds agents that report tokens and no price. The
-//! list prices are those that providers published; a project or a person can set their own.
+//! list prices are those that providers published in January 2026; a project or a person can set
+//! their own.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Month in which the built-in prices were collected.
-pub const PRICES_AS_OF: &str = "2026-01";
 /// Most own prices of a configuration.
 const OWN_MAX: usize = 200;
 /// Highest price that is believed, in dollars per million tokens.

@@ -1,10 +1,10 @@
 //! Decides which files of a ticket may be removed. Pure: it sees the ticket and the time, and removes
 //! nothing itself.
 
+use std::time::Duration;
+
 use crate::ticket::Ticket;
 use crate::{Stage, Time};
-
-const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Kinds of a ticket's files that may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub enum NotRemovable {
     OpenJob,
 }
 
-/// Ages that files of an ended ticket must have, in days since its last event.
+/// Ages that files of an ended ticket must have, since its last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionAges {
-    pub working_files_days: u32,
-    pub transcripts_days: u32,
+    pub working_files: Duration,
+    pub transcripts: Duration,
 }
 
 /// Returns the files of a ticket that may be removed now. A ticket that can go on keeps everything:
@@ -47,12 +47,12 @@ pub fn removable_files(
     if !ticket.jobs.is_empty() {
         return Err(NotRemovable::OpenJob);
     }
-    // A clock that was set back gives a negative age, which is never old.
+    // A clock that was set back gives a negative age, which counts as none.
     let age_ms = now.0.saturating_sub(ticket.updated_at.0);
-    let is_old = |days: u32| age_ms >= i64::from(days).saturating_mul(DAY_MS);
+    let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
     Ok(RemovableFiles {
-        working_files: is_old(ages.working_files_days),
-        transcripts: is_old(ages.transcripts_days),
+        working_files: age >= ages.working_files,
+        transcripts: age >= ages.transcripts,
     })
 }
 
@@ -69,10 +69,12 @@ mod tests {
     use crate::ticket::Spec;
     use crate::{Actor, Event, EventKind, Policy, Role, TicketId};
 
+    const HOUR_MS: i64 = 60 * 60 * 1000;
+    const DAY_MS: i64 = 24 * HOUR_MS;
     const NOW: Time = Time(400 * DAY_MS);
     const AGES: RetentionAges = RetentionAges {
-        working_files_days: 0,
-        transcripts_days: 90,
+        working_files: Duration::ZERO,
+        transcripts: Duration::from_secs(90 * 24 * 60 * 60),
     };
 
     fn ticket(stage: Stage, days_old: i64) -> Ticket {
@@ -122,6 +124,30 @@ mod tests {
             let removable = removable_files(&ticket(Stage::Done, days), NOW, AGES).unwrap();
             assert!(removable.working_files);
             assert_eq!(removable.transcripts, transcripts, "{days}");
+        }
+    }
+
+    #[test]
+    fn an_age_in_hours_is_not_rounded_to_days() {
+        let ages = RetentionAges {
+            working_files: Duration::from_secs(12 * 60 * 60),
+            transcripts: Duration::from_secs(36 * 60 * 60),
+        };
+        for (hours, working_files, transcripts) in [
+            (0, false, false),
+            (12, true, false),
+            (35, true, false),
+            (36, true, true),
+        ] {
+            let old = Ticket {
+                updated_at: Time(NOW.0 - hours * HOUR_MS),
+                ..ticket(Stage::Done, 0)
+            };
+            let expected = RemovableFiles {
+                working_files,
+                transcripts,
+            };
+            assert_eq!(removable_files(&old, NOW, ages), Ok(expected), "{hours}");
         }
     }
 

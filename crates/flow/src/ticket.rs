@@ -9,6 +9,7 @@ mod issue_origin;
 mod pull_request;
 mod reason;
 mod refusal;
+mod replayed;
 mod round;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -299,6 +300,12 @@ impl Ticket {
             | Stage::Escalated
             | Stage::Blocked => None,
         }
+    }
+
+    /// Returns why the builder has to work again, until it has submitted.
+    pub fn open_rework(&self) -> Option<&ReworkReason> {
+        let is_open = self.stage == Stage::Rework;
+        self.rework_reason.as_ref().filter(|_| is_open)
     }
 
     /// Describes what the ticket waits for, to follow the word "waits".

@@ -119,18 +119,22 @@ impl TryFrom<WrittenCaps> for Caps {
 
 impl From<Caps> for WrittenCaps {
     fn from(caps: Caps) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "exact to the millionth below USD_MAX; above, a limit is no limit"
-        )]
-        let usd = |micros: u64| micros as f64 / 1e6;
         Self {
-            usd: caps.usd_micros.map(usd),
+            usd: caps.usd_micros.map(dollars),
             usd_micros: None,
             tokens: caps.tokens,
             wall_secs: caps.wall_secs,
         }
     }
+}
+
+/// Dollars of millionths.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact to the millionth below USD_MAX; above, a limit is no limit"
+)]
+pub fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 /// Millionths of a dollar.
@@ -144,6 +148,22 @@ pub fn micros(usd: f64) -> u64 {
 }
 
 impl Caps {
+    /// Reads limits of a request. The money is in dollars, or in millionths as the first versions
+    /// wrote it, but not in both.
+    pub fn of_request(
+        usd: Option<f64>,
+        usd_micros: Option<u64>,
+        tokens: Option<u64>,
+        wall_secs: Option<u64>,
+    ) -> Result<Self, String> {
+        Self::try_from(WrittenCaps {
+            usd,
+            usd_micros,
+            tokens,
+            wall_secs,
+        })
+    }
+
     /// Describes the first limit that `used` has reached.
     pub fn reached_by(self, used: Usage) -> Option<String> {
         if let Some(cap) = self.usd_micros.filter(|cap| used.usd_micros >= *cap) {

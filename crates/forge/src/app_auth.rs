@@ -1,5 +1,5 @@
-//! Authentication as a GitHub App: a signed statement of who we are buys a token for one
-//! installation, which is good for an hour and is renewed before that.
+//! Authentication as a GitHub App: a signed JWT is exchanged for a token of one installation. The
+//! token is valid for an hour and is renewed before it expires.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use crate::rest::encoded;
 use crate::{ForgeError, ForgeToken, WireRequest, WireResponse};
 
-/// Age at which a token is renewed. GitHub's are good for an hour.
+/// Age at which a token is renewed. GitHub's tokens are valid for an hour.
 const RENEW_AFTER_MS: i64 = 50 * 60_000;
 /// GitHub accepts at most ten minutes, and clocks differ.
 const STATEMENT_SECONDS: i64 = 9 * 60;
@@ -53,7 +53,9 @@ impl AppKey {
             .clone()
             .filter(|line| !line.starts_with("-----"))
             .collect();
-        let der = STANDARD.decode(inner).map_err(|_| wrong("it is no PEM"))?;
+        let der = STANDARD
+            .decode(inner)
+            .map_err(|_| wrong("it is not a PEM file"))?;
         let is_pkcs8 = lines
             .clone()
             .any(|line| line == "-----BEGIN PRIVATE KEY-----");
@@ -64,7 +66,7 @@ impl AppKey {
         };
         Ok(Self {
             issuer: issuer.to_owned(),
-            key: key.map_err(|_| wrong("it is no RSA key of at least 2048 bits"))?,
+            key: key.map_err(|_| wrong("it is not an RSA key of at least 2048 bits"))?,
             installation,
         })
     }
@@ -123,7 +125,7 @@ impl AppCredential {
         }
     }
 
-    /// Returns the token of the installation, and buys one if there is none or if it is old.
+    /// Returns the token of the installation. Requests a new one if there is none or if it is old.
     pub(crate) async fn token(
         &self,
         api: &str,

@@ -29,6 +29,7 @@ use read::{change, is_own};
 
 /// Servers give at most fifty entries a page, unless their owner changed it.
 const PAGE: usize = 50;
+/// Grey, because a label needs a colour and ours means nothing.
 const LABEL_COLOUR: &str = "#ededed";
 const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     name: "Forgejo",
@@ -121,6 +122,7 @@ impl Forgejo {
     }
 
     async fn open_change_of(&self, branch: &str) -> Result<Option<ForgeChange>, ForgeError> {
+        // There is no filter for the branch of a pull request.
         let found = self.list(&self.path("/pulls?state=open")).await?;
         Ok(found
             .iter()
@@ -130,6 +132,7 @@ impl Forgejo {
 
     async fn try_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         let body = cut_body(&draft.body, BODY_CHARS_MAX, CUT_NOTICE);
+        // A title has at most 255 characters, and the mark of a draft is a part of it.
         let plain = findings::shorten(&findings::one_line(&draft.title), 240);
         let title = if draft.draft {
             format!("{}{plain}", read::DRAFT)
@@ -147,6 +150,7 @@ impl Forgejo {
                 .await
             {
                 Ok(created) => change(&created),
+                // It exists: somebody was faster, or an answer of ours was lost.
                 Err(error) if matches!(error.refused_with(), Some(409 | 422)) => {
                     let found = self.open_change_of(&draft.head_branch).await?;
                     found.ok_or(error)?
@@ -163,6 +167,8 @@ impl Forgejo {
             let path = self.path(&format!("/pulls/{}", found.number));
             self.rest.write("PATCH", &path, &request).await?;
         }
+        // Read again, so that the caller gets the state after our writes and not what we meant to
+        // write.
         let found = self.find_change(&ChangeKey::Number(found.number)).await?;
         found.ok_or_else(|| ForgeError::NotFound {
             what: draft.head_branch.clone(),
@@ -185,6 +191,7 @@ impl Forgejo {
         let found = found
             .iter()
             .filter(|status| status["context"] == gate.name.as_str());
+        // A commit keeps every status of a name, and the newest counts.
         let newest = found.max_by_key(|status| number(status, "id"));
         let url = gate.url.as_deref().unwrap_or_default();
         if newest.is_some_and(|status| {
@@ -204,6 +211,7 @@ impl Forgejo {
     async fn label_id(&self, name: &str) -> Result<u64, ForgeError> {
         let path = self.path("/labels");
         let found = self.list(&path).await?;
+        // Two labels whose names differ in case only would confuse people.
         let same = |label: &&Value| text(label, "name").eq_ignore_ascii_case(name);
         if let Some(label) = found.iter().find(same) {
             return Ok(number(label, "id"));
@@ -230,6 +238,8 @@ impl Forgejo {
             let request = json!({"labels": missing});
             self.rest.write("POST", &path, &request).await?;
         }
+        // One call each: the list can only be replaced as a whole, which would undo what others do
+        // meanwhile.
         for label in edit.remove.iter().filter_map(|name| find(name)) {
             let one = format!("{path}/{}", number(label, "id"));
             match self.rest.write("DELETE", &one, &Value::Null).await {
@@ -246,6 +256,7 @@ impl Forgejo {
             what: order.change.to_string(),
         })?;
         match found.state {
+            // The answer to an earlier try may have been lost.
             ChangeState::Merged => return Ok(MergeReport::Merged),
             ChangeState::Closed => return Ok(MergeReport::NotMergeable("it is closed".to_owned())),
             ChangeState::Open => {}
@@ -255,6 +266,7 @@ impl Forgejo {
             MergeMethod::Squash => "squash",
             MergeMethod::Rebase => "rebase",
         };
+        // With the commit, Forgejo refuses to merge anything that was pushed after the approval.
         let request = json!({"Do": method, "head_commit_id": order.commit});
         let path = self.path(&format!("/pulls/{}/merge", order.change));
         match self.rest.write("POST", &path, &request).await {

@@ -59,6 +59,7 @@ impl Github {
         };
         let headers = vec![
             ("accept", "application/vnd.github+json".to_owned()),
+            // Without a version GitHub chooses one, and may choose another tomorrow.
             ("x-github-api-version", "2022-11-28".to_owned()),
             ("user-agent", "countersign".to_owned()),
         ];
@@ -102,6 +103,7 @@ impl Github {
     }
 
     async fn open_change_of(&self, branch: &str) -> Result<Option<ForgeChange>, ForgeError> {
+        // The owner is part of the filter, because forks may have a branch of the same name.
         let head = encoded(&format!("{}:{branch}", self.owner));
         let path = self.path(&format!("/pulls?head={head}&state=open"));
         let found = self.rest.list(&path, PAGE).await?;
@@ -119,6 +121,7 @@ impl Github {
             found
         } else {
             let request = json!({"title": title, "head": draft.head_branch, "base": draft.base_branch,
+                // People may push to the branch, as to any other.
                 "body": body, "draft": draft.draft, "maintainer_can_modify": true});
             match self
                 .rest
@@ -141,9 +144,12 @@ impl Github {
             let path = self.path(&format!("/pulls/{}", found.number));
             self.rest.write("PATCH", &path, &request).await?;
         }
+        // The REST API cannot change it; only GraphQL can.
         if found.draft != draft.draft {
             self.set_draft(found.number, draft.draft).await?;
         }
+        // Read again, so that the caller gets the state after our writes and not what we meant to
+        // write.
         let found = self.find_change(&ChangeKey::Number(found.number)).await?;
         found.ok_or_else(|| ForgeError::NotFound {
             what: draft.head_branch.clone(),
@@ -151,6 +157,7 @@ impl Github {
     }
 
     async fn try_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError> {
+        // Check runs are for Apps only.
         if self.rest.is_app() {
             return self.try_check_run(gate).await;
         }
@@ -195,6 +202,7 @@ impl Github {
         }
         let path = self.path(&format!("/pulls/{}/reviews", draft.change));
         let found = self.find_own(&path, "review", &draft.key).await?;
+        // A finding that has a thread from an earlier round gets no second one.
         let known = self.own_findings(draft.change).await?;
         let is_known = |key: &str| known.iter().any(|body| has_marker(body, "finding", key));
         let (placed, others) = split_findings(draft, is_known);
@@ -265,6 +273,7 @@ impl Github {
         let path = self.path(&format!("/issues/{on}/comments"));
         let found = self.find_own(&path, "topic", &draft.topic.0).await?;
         let written = match found {
+            // An equal text is not written again, because every edit marks the comment as edited.
             Some(found) if text(&found, "body") == body => found,
             Some(found) => {
                 let path = self.path(&format!("/issues/comments/{}", id(&found)));
@@ -287,6 +296,7 @@ impl Github {
 
     async fn try_labels(&self, on: &str, edit: &LabelEdit) -> Result<Vec<String>, ForgeError> {
         let path = self.path(&format!("/issues/{}/labels", encoded(on)));
+        // GitHub compares names of labels without regard to case.
         let has = |all: &[String], name: &str| all.iter().any(|one| one.eq_ignore_ascii_case(name));
         let current = read::names(&self.rest.list(&path, PAGE).await?);
         let missing: Vec<&String> = edit
@@ -302,6 +312,7 @@ impl Github {
         for name in edit.remove.iter().filter(|name| has(&current, name)) {
             let one = format!("{path}/{}", encoded(name));
             match self.rest.write("DELETE", &one, &Value::Null).await {
+                // Somebody else has removed it meanwhile, which is what was wanted.
                 Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
             }
@@ -315,6 +326,7 @@ impl Github {
             what: order.change.to_string(),
         })?;
         match found.state {
+            // The answer to an earlier try may have been lost.
             ChangeState::Merged => return Ok(MergeReport::Merged),
             ChangeState::Closed => return Ok(MergeReport::NotMergeable("it is closed".to_owned())),
             ChangeState::Open => {}
@@ -325,6 +337,7 @@ impl Github {
             MergeMethod::Rebase => "rebase",
         };
         let path = self.path(&format!("/pulls/{}/merge", order.change));
+        // With the commit, GitHub refuses to merge anything that was pushed after the approval.
         let request = json!({"sha": order.commit, "merge_method": method});
         match self.rest.write("PUT", &path, &request).await {
             Ok(_) => Ok(MergeReport::Merged),
@@ -394,6 +407,7 @@ impl Forge for Github {
             .iter()
             .map(|etag| ("if-none-match", etag.clone()));
         let response = self.rest.get_with(&path, &etag.collect::<Vec<_>>()).await?;
+        // The cheap answer to most polls.
         if response.status == 304 {
             return Ok(ChangePage {
                 changes: Vec::new(),

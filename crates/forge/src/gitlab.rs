@@ -64,11 +64,14 @@ impl Gitlab {
             ("accept", "application/json".to_owned()),
             ("user-agent", "countersign".to_owned()),
         ];
+        // A server may live below a path, so its pages are found by taking the end of the API's
+        // address off.
         let site = connection.api.strip_suffix("/api/v4");
         let pages = format!("{}/{project}/-", site.unwrap_or(&connection.api));
         Ok(Self {
             pages,
             rest: RestClient::new(connection, TokenHeader::Private, headers)?,
+            // Groups are nested, so the whole name is one encoded part of the address.
             root: format!("/projects/{}", encoded(project)),
             project: project.to_owned(),
             login: OnceCell::new(),
@@ -113,11 +116,13 @@ impl Gitlab {
         Ok(found
             .iter()
             .map(change)
+            // The filter matches forks as well, which may have a branch of the same name.
             .find(|change| change.head_branch == branch && !change.from_fork))
     }
 
     async fn try_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         let body = cut_body(&draft.body, BODY_CHARS_MAX, CUT_NOTICE);
+        // A title has at most 255 characters, and the mark of a draft is a part of it.
         let plain = findings::shorten(&findings::one_line(&draft.title), 240);
         // GitLab knows a draft by its title.
         let title = if draft.draft {
@@ -133,6 +138,7 @@ impl Gitlab {
                 "title": title, "description": body});
             match self.rest.write("POST", &path, &request).await {
                 Ok(created) => change(&created),
+                // It exists: somebody was faster, or an answer of ours was lost.
                 Err(error) if matches!(error.refused_with(), Some(409 | 422)) => {
                     let found = self.open_change_of(&draft.head_branch).await?;
                     found.ok_or(error)?
@@ -150,6 +156,8 @@ impl Gitlab {
             let path = self.change_path(found.number, "");
             self.rest.write("PUT", &path, &request).await?;
         }
+        // Read again, so that the caller gets the state after our writes and not what we meant to
+        // write.
         let found = self.find_change(&ChangeKey::Number(found.number)).await?;
         found.ok_or_else(|| ForgeError::NotFound {
             what: draft.head_branch.clone(),
@@ -184,6 +192,7 @@ impl Gitlab {
         let state = match gate.state {
             GateState::Pending => "pending",
             GateState::Success => "success",
+            // GitLab has one word for both; the description tells them apart.
             GateState::Failure | GateState::Error => "failed",
         };
         let words = findings::one_line(&gate.description);
@@ -229,6 +238,7 @@ impl Gitlab {
             .collect();
         let remove = edit.remove.iter().filter(|name| current.contains(name));
         let remove: Vec<&String> = remove.collect();
+        // A write that changes nothing would still count against the pace of writes.
         if add.is_empty() && remove.is_empty() {
             return Ok(current);
         }
@@ -247,12 +257,14 @@ impl Gitlab {
             what: order.change.to_string(),
         })?;
         match found.state {
+            // The answer to an earlier try may have been lost.
             ChangeState::Merged => return Ok(MergeReport::Merged),
             ChangeState::Closed => return Ok(MergeReport::NotMergeable("it is closed".to_owned())),
             ChangeState::Open => {}
         }
         // Whether it is a merge or a rebase is a setting of the project.
         let squash = order.method == MergeMethod::Squash;
+        // With the commit, GitLab refuses to merge anything that was pushed after the approval.
         let request = json!({"sha": order.commit, "squash": squash});
         let path = self.change_path(order.change, "/merge");
         match self.rest.write("PUT", &path, &request).await {

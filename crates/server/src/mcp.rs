@@ -5,6 +5,7 @@
 //! An agent that names its own role, ticket or principal is not believed. Everything of that kind
 //! comes from its token.
 
+mod arguments;
 pub mod bridge;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;
@@ -21,10 +22,11 @@ use std::sync::Arc;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
-    GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
@@ -52,6 +54,12 @@ pub struct McpServer {
 
 /// Prompts for review loops by messages name their tools `apmas_send_message` and `apmas_complete`.
 const MESSAGE_LOOP_PREFIX: &str = "apmas_";
+
+/// Methods of every protocol version that need parameters. Others, such as `initialize`, exist only in
+/// some versions, and have to be unknown in the rest.
+const METHODS: [&str; 3] = ["prompts/get", "resources/read", "tools/call"];
+/// Longest name of an unknown method that is repeated.
+const METHOD_CHARS_MAX: usize = 80;
 
 const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If you have the tool \
 get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says (get_diff shows the change), and \
@@ -261,8 +269,14 @@ impl ServerHandler for McpServer {
         // Tools read the identity from here and never from their arguments.
         context.extensions.insert(identity);
         let tool = request.name.clone();
+        let given = arguments::summarize(request.arguments.as_ref());
         let call = ToolCallContext::new(self, request, context);
-        let answer = self.router.call(call).await;
+        let mut answer = self.router.call(call).await;
+        if let (Ok(CallToolResponse::Complete(result)), Some(tool)) =
+            (&mut answer, self.router.get(&tool))
+        {
+            arguments::name_wrong_ones(result, &tool.input_schema, &given);
+        }
         let succeeded = match &answer {
             Ok(CallToolResponse::Complete(result)) => result.is_error != Some(true),
             Ok(_) => true,
@@ -271,6 +285,21 @@ impl ServerHandler for McpServer {
         // Only names of our own tools come this far, so there are few.
         self.app.calls.count_tool(&tool, succeeded);
         answer
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = findings::shorten(&findings::one_line(&request.method), METHOD_CHARS_MAX);
+        // A known method comes here if its parameters have another form.
+        if METHODS.contains(&method.as_str()) {
+            let why = format!("the parameters of {method} are missing or have another form");
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        let why = format!("there is no method {method}");
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))
     }
 
     // Prompts are the same for every role, so no identity is needed.

@@ -13,6 +13,7 @@ mod events;
 mod files;
 mod git;
 mod hooks;
+mod json_rpc;
 mod metrics;
 mod openapi;
 pub(crate) mod problem;

@@ -89,13 +89,16 @@ pub async fn plan(app: &App, options: &CleanOptions) -> Result<CleanPlan, Failur
     if let Some(id) = &options.ticket {
         let ticket = app.ticket(id).await?.ticket;
         // A named ticket is an explicit wish, so no age applies unless the person gives one.
+        let age = options.older_than.unwrap_or_default();
         let ages = RetentionAges {
-            working_files_days: 0,
-            transcripts_days: options.older_than.map_or(0, days),
+            working_files: age,
+            transcripts: age,
         };
         let removable = removable_files(&ticket, app.now(), ages).map_err(|why| {
-            Failure::usage(format!("nothing of {} can be removed: {why}", ticket.id))
-                .hint("finish it, or cancel it: countersign ticket cancel ID --why \"…\"")
+            let id = &ticket.id;
+            Failure::usage(format!("nothing of {id} can be removed: {why}")).hint(format!(
+                "finish it, or cancel it: countersign ticket cancel {id} --why \"…\""
+            ))
         })?;
         refuse_running(app, &ticket.id)?;
         add_ticket(app, &ticket.id, removable, &mut items);
@@ -110,6 +113,11 @@ pub async fn plan(app: &App, options: &CleanOptions) -> Result<CleanPlan, Failur
     items.sort_by(|a, b| (a.kind, &a.ticket, &a.path).cmp(&(b.kind, &b.ticket, &b.path)));
     let bytes = items.iter().map(|item| item.bytes).sum();
     Ok(CleanPlan { items, bytes })
+}
+
+/// Returns the size of the data directory.
+pub fn data_bytes(app: &App) -> u64 {
+    cleanup::disk_usage(&app.environment.data_dir)
 }
 
 fn refuse_running(app: &App, id: &TicketId) -> Result<(), Failure> {
@@ -128,21 +136,17 @@ fn running_tickets(app: &App) -> BTreeSet<String> {
         .collect()
 }
 
-fn days(age: Duration) -> u32 {
-    u32::try_from(age.as_secs() / DAY.as_secs()).unwrap_or(u32::MAX)
-}
-
 async fn add_tickets(
     app: &App,
     options: &CleanOptions,
     retention: &RetentionSection,
     items: &mut Vec<CleanItem>,
 ) -> Result<(), Failure> {
+    // An age in the command replaces those of the configuration.
+    let age = |days: u32| options.older_than.unwrap_or(DAY * days);
     let ages = RetentionAges {
-        working_files_days: options
-            .older_than
-            .map_or(retention.working_files_days, days),
-        transcripts_days: options.older_than.map_or(retention.transcripts_days, days),
+        working_files: age(retention.working_files_days),
+        transcripts: age(retention.transcripts_days),
     };
     let running = running_tickets(app);
     let dirs = entries(&app.environment.data_dir.join("tickets"));
@@ -162,7 +166,7 @@ async fn add_tickets(
                 let age = age_of(&dir);
                 flow::retention::RemovableFiles {
                     working_files: age >= options.older_than.unwrap_or(DAY),
-                    transcripts: age >= DAY * ages.transcripts_days,
+                    transcripts: age >= ages.transcripts,
                 }
             }
             // The directory belongs to a ticket of another store, or to something unknown. It is

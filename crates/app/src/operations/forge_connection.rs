@@ -28,7 +28,9 @@ use crate::settings::forge_token::CommandPlace;
 use crate::settings::server::ServerTrust;
 use crate::settings::tracker::JIRA_VARIABLES;
 
+/// A forge that does not answer a handshake in this time is away; the caller tries again later.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Looks come in bursts. Longer than a burst, a kept connection is likely to be closed already.
 const IDLE: Duration = Duration::from_secs(20);
 
 /// The wall clock, for the limits of a forge.
@@ -69,6 +71,7 @@ impl ConnectedForge {
             );
         };
         let remote = Remote::parse(address).map_err(Failure::usage)?;
+        // The remote may be another server, and the token is none of its business.
         Ok(if self.repository.remote_is_forge {
             let token = self.connection.current_token().await;
             remote.with_header(token.map_err(forge_failure)?.git_header())
@@ -113,6 +116,8 @@ fn pace(
     identity: &str,
 ) -> Arc<dyn ForgeTransport> {
     let hash = engine::hash::short_sha256(identity.as_bytes());
+    // Forges limit an account, so writes with one credential wait for each other, and those with
+    // another do not. The store sees only the hash.
     let host = api.split('/').nth(2).unwrap_or(api);
     Arc::new(PacedTransport {
         inner,
@@ -142,6 +147,7 @@ async fn connect(
 ) -> Result<ConnectedForge, Failure> {
     // Only the user's own file counts: a repository must not choose where a token goes.
     let section = config::load_user_settings(environment)?.forge;
+    // Read before the token, so that a repository without a forge asks for no password.
     let remotes = git.remote_urls().await.map_err(Failure::error)?;
     let repository = section.locate(&remotes, &tool_logins(environment))?;
     let location = &repository.location;
@@ -242,6 +248,7 @@ async fn connect_tracker(
 pub fn forge_failure(error: ForgeError) -> Failure {
     let doctor = "see what the token may do: countersign doctor --forge";
     match &error {
+        // Not an error of the person's: the same command works later.
         ForgeError::Limited { .. } => Failure::new(ExitKind::Waiting, error),
         ForgeError::Unauthorized { .. }
         | ForgeError::Forbidden { .. }
@@ -317,6 +324,8 @@ async fn check_tracker(environment: &Environment) -> Vec<DoctorCheck> {
         return checks;
     };
     let jira = settings.connections.iter();
+    // An account has no permission as such, only for a project. The first connection has one to ask
+    // about.
     let mut jira = jira.filter(|one| one.forge == Some(ConnectionKind::Jira));
     let Some(connection) = jira.next() else {
         let hint = "add a [[connection]] with forge = \"jira\" and the key of a project";
@@ -328,6 +337,7 @@ async fn check_tracker(environment: &Environment) -> Vec<DoctorCheck> {
     };
     let project = &connection.repository;
     let clock = engine::clock::now;
+    // Only reads, so nothing has to wait for a turn.
     let connected = connect_tracker(environment, project, clock, |inner, _, _| inner).await;
     let account = match connected {
         Ok(connected) => connected

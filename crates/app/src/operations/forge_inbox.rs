@@ -208,7 +208,7 @@ impl ForgeInbox {
                     result: json!({"by": ACTOR}),
                 },
                 Ok(Progress::Later) => TaskOutcome::Retry {
-                    error: "it waits for something else".to_owned(),
+                    error: "waits for the issues that it depends on".to_owned(),
                     not_before: now.plus_ms(LATER_MS),
                     counts: false,
                 },
@@ -222,7 +222,7 @@ impl ForgeInbox {
             let finished = self.app.coordinator.store.finish(ended, None).await;
             finished.log_err("finish a job");
         }
-        done.log_err("work on news of a forge");
+        done.log_err("work on a job of a forge");
     }
 
     /// Follows the event log, and queues a report to the issue of each ticket that changed.
@@ -319,7 +319,7 @@ impl ForgeInbox {
     /// Adds an entry to the event log.
     async fn note(&self, name: &str, body: serde_json::Value) {
         let noted = self.app.note(name, body).await;
-        noted.log_err("record news of a forge");
+        noted.log_err("record a job of a forge");
     }
 }
 

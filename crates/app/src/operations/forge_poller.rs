@@ -182,7 +182,7 @@ pub async fn run(
     loop {
         for link in links.iter().filter(|link| link.section.poll) {
             let polled = Box::pin(poll_if_due(&app, &inbox, link.name())).await;
-            polled.log_err("ask a forge for news");
+            polled.log_err("poll a forge");
             if stop.is_requested() {
                 return;
             }

@@ -27,6 +27,7 @@ pub use arguments::{
 };
 
 const TITLE_CHARS_MAX: usize = 200;
+/// The smallest limit of the forges is 65,536, and the line with the author is added.
 const BODY_CHARS_MAX: usize = 60_000;
 /// Maximum length of the diff that an agent gets; `get_diff` has all of it, in pages.
 const DIFF_BYTES_MAX: usize = 200_000;
@@ -57,6 +58,7 @@ impl ConfiguredTools {
             section.forge == Some(crate::settings::connections::ConnectionKind::Jira)
         };
         Self {
+            // Tools that cannot work are not offered: an agent would try them.
             changes: settings.connections.iter().any(|one| !is_tracker(one)),
             issues: settings.connections.iter().any(is_tracker),
         }
@@ -94,15 +96,18 @@ pub async fn create_pull_request(
         None => client.git.default_base().await.map_err(Failure::usage)?,
     };
     let head = head_branch(&place, request.head)?;
+    // A pull request of a branch into itself is refused by forges in words that help nobody.
     if head == base {
         return Err(refusal(format!(
             "{head} is the base branch; name the branch with your work"
         )));
     }
+    // Pushed first: a forge knows no pull request of a branch that it does not have.
     push_branch(&client, &head, &base).await?;
     let draft = ChangeDraft {
         head_branch: head,
         base_branch: base,
+        // An agent's words must not mention people or close issues.
         title: neutralise_line_of(&findings::shorten(&request.title, TITLE_CHARS_MAX)),
         body: text_of(identity, &request.body),
         draft: request.draft,
@@ -163,6 +168,7 @@ pub async fn comment_on_pull_request(
     let number = request.pr_number;
     let key = ChangeKey::Number(number);
     let found = change_forge(&client)?.find_change(&key).await;
+    // Asked first, because a comment on a number that is an issue would be written there.
     if found.map_err(forge_failure)?.is_none() {
         return Err(Failure::not_found(format!(
             "there is no pull request {number}"
@@ -204,6 +210,7 @@ pub async fn transition_issue(
     request: TransitionIssue,
 ) -> Result<TransitionReply, Failure> {
     let client = issue_client(app, identity, &request.jira_key).await?;
+    // Agents use our words for the states of a ticket; the project has its own.
     let status = client.link.section.statuses.resolve(&request.status);
     let goal = IssueGoal::Status(status.clone());
     let moved = client
@@ -238,6 +245,7 @@ async fn caller_place(app: &App, identity: &Identity) -> Result<CallerPlace, Fai
     let claim = session::current_claim(&app.coordinator, &identity.agent_session()).await?;
     let ticket = match (claim, &identity.ticket) {
         (Some(claim), _) => Some(claim.stored),
+        // A token for one ticket works on it, also without a claim.
         (None, Some(only)) => Some(app.ticket(only.as_str()).await?),
         (None, None) => None,
     };
@@ -274,6 +282,7 @@ async fn change_client(
     if let Some(named) = named {
         links.retain(|link| link.is_for(named) || link.name() == named);
     }
+    // The name alone does not decide, because a name in an agent's call is the agent's word.
     if let Some(repository) = &place.repository {
         for link in &links {
             let client = connect_link(app, link).await?;
@@ -292,6 +301,7 @@ async fn change_client(
             "no connection of this server is for that repository",
         )),
         links => {
+            // Several and none named: a guess could write into the wrong repository.
             let names: Vec<&str> = links
                 .iter()
                 .map(|link| link.section.repository.as_str())
@@ -315,6 +325,7 @@ async fn issue_client(app: &App, identity: &Identity, key: &str) -> Result<Linke
     };
     let client = connect_link(app, link).await?;
     if let Some(repository) = &place.repository
+        // People and programs may write to any issue of a connection.
         && is_agent(identity)
         && client.git.common_dir().to_string_lossy() != *repository
     {
@@ -333,6 +344,7 @@ fn change_forge(client: &LinkedForge) -> Result<&dyn Forge, Failure> {
 
 fn head_branch(place: &CallerPlace, named: Option<String>) -> Result<String, Failure> {
     match (&place.branch, named) {
+        // Another branch may be another ticket's, under review at this moment.
         (Some(own), Some(named)) if *own != named => Err(refusal(format!(
             "your ticket's branch is {own}; a pull request of another branch is not yours to make"
         ))),
@@ -360,9 +372,11 @@ async fn push_branch(client: &LinkedForge, head: &str, base: &str) -> Result<(),
             Err(unknown())
         };
     };
+    // Nothing to push: the call is repeated, or a ticket with land = "pr" has pushed it.
     if there.as_ref() == Some(&tip) {
         return Ok(());
     }
+    // Forges refuse an empty pull request, but only after the branch is pushed.
     require_change(client, &tip, base).await?;
     let pushed = git.push(&remote, &tip, &format!("refs/heads/{head}")).await;
     if !pushed.map_err(Failure::error)? {
@@ -406,6 +420,7 @@ async fn diff_of(client: &LinkedForge, change: &ForgeChange) -> Option<String> {
         git.fetch_objects(&remote, &[name]).await.ok()?;
     }
     let base = git.base_tip(&change.base_branch).await.ok()?;
+    // What the branch has changed, and not what the base has changed since.
     let base = git.merge_base(&base, &head).await.ok()?;
     let diff = git.diff(&base, &head, DiffContext::Usual).await.ok()?;
     Some(findings::clean(&findings::shorten(

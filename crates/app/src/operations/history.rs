@@ -3,12 +3,13 @@
 mod context;
 mod notes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flow::narrate::{Mood, Sentence, narrate};
 use flow::{Event, Policy, Ticket, TicketId, Time};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use store::{Cursor, EventBody, EventQuery, Page, StoredEvent, TicketQuery};
 
 use super::{App, overview};
@@ -29,7 +30,7 @@ pub struct LogLine {
     pub text: String,
     /// Data for programs that read the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<serde_json::Value>,
+    pub context: Option<Value>,
     pub mood: Mood,
 }
 
@@ -387,8 +388,10 @@ async fn next_events(app: &App, id: &TicketId, after: Cursor) -> Result<Vec<Stor
 }
 
 async fn compare(app: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), Failure> {
-    let stored = app.coordinator.ticket(id).await?;
+    let stored = app.coordinator.ticket(id).await?.ticket;
     let mut log: Vec<(Event, Policy)> = Vec::new();
+    // Today's names of policies by those in the log: a key that no longer exists changed some.
+    let mut policies = BTreeMap::new();
     let mut after = Cursor::default();
     loop {
         let events = next_events(app, id, after).await?;
@@ -396,23 +399,26 @@ async fn compare(app: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), F
         after = last.cursor;
         for event_row in &events {
             if let EventBody::Decided(event) = &event_row.body {
-                log.push((event.as_ref().clone(), policy(app, event_row).await?));
+                let policy = policy(app, event_row).await?;
+                if let Some(name) = &event_row.policy {
+                    policies.insert(name.clone(), policy.id());
+                }
+                log.push((event.as_ref().clone(), policy));
             }
         }
     }
     audit.events += log.len() as u64;
     match flow::replay(id, log.iter().map(|(event, policy)| (event, policy))) {
-        Ok(Some(ticket))
-            if ticket.clone().without_wording()
-                == stored
-                    .ticket
-                    .clone()
-                    .without_refusing_approvers()
-                    .without_wording() => {}
-        Ok(Some(ticket)) => audit.differences.push(format!(
-            "{id}: replay gives {} at version {}, the store has {} at version {}",
-            ticket.stage, ticket.version, stored.ticket.stage, stored.ticket.version
-        )),
+        Ok(Some(ticket)) => {
+            let replayed = ticket.as_kept_in(&stored).without_wording();
+            let stored = stored.with_policies_named(&policies);
+            let stored = stored.without_refusing_approvers().without_wording();
+            if replayed != stored {
+                audit
+                    .differences
+                    .push(describe_difference(&replayed, &stored));
+            }
+        }
         Ok(None) => audit
             .differences
             .push(format!("{id}: the log has no event of this ticket")),
@@ -421,4 +427,37 @@ async fn compare(app: &App, id: &TicketId, audit: &mut LogAudit) -> Result<(), F
             .push(format!("{id}: the log cannot be replayed: {refused}")),
     }
     Ok(())
+}
+
+fn describe_difference(replayed: &Ticket, stored: &Ticket) -> String {
+    let values = (json!(replayed), json!(stored));
+    let place = first_difference("", &values.0, &values.1).unwrap_or_default();
+    format!(
+        "{}: replay gives {} at version {}, the store has {} at version {}; the first difference is at {place}",
+        stored.id, replayed.stage, replayed.version, stored.stage, stored.version
+    )
+}
+
+/// Returns where two documents first differ, as a JSON pointer.
+fn first_difference(place: &str, replayed: &Value, stored: &Value) -> Option<String> {
+    match (replayed, stored) {
+        (Value::Object(left), Value::Object(right)) => {
+            let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            names.into_iter().find_map(|name| {
+                let part = |of: &Map<String, Value>| of.get(name).cloned();
+                let parts = (
+                    part(left).unwrap_or_default(),
+                    part(right).unwrap_or_default(),
+                );
+                first_difference(&format!("{place}/{name}"), &parts.0, &parts.1)
+            })
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let mut pairs = left.iter().zip(right).enumerate();
+            pairs.find_map(|(at, (left, right))| {
+                first_difference(&format!("{place}/{at}"), left, right)
+            })
+        }
+        (left, right) => (left != right).then(|| place.to_owned()),
+    }
 }

@@ -217,6 +217,21 @@ pub async fn assign_repository(app: &App, path: &str, spec: &mut Spec) -> Result
     Ok(settings.policy)
 }
 
+/// Returns the name that a repository has in tickets, its common git directory. A path that is no
+/// repository of this machine is the name itself.
+pub async fn repository_name(app: &App, path: Option<String>) -> Option<String> {
+    let path = path?;
+    let directory = Path::new(&path);
+    // Most callers send the name, and git need not be asked.
+    if directory.join("objects").is_dir() {
+        return Some(path);
+    }
+    match open_repository(&app.environment, directory).await {
+        Ok(git) => Some(git.common_dir().to_string_lossy().into_owned()),
+        Err(_) => Some(path),
+    }
+}
+
 /// Returns the configured address from which workers on other machines get the repository.
 pub async fn remote_address(
     git: &Repository,

@@ -27,6 +27,12 @@ use crate::failure::{ExitKind, Failure};
 /// Maximum number of open tasks in a queue.
 /// An agent in a loop would otherwise fill the queue for all.
 pub const QUEUE_MAX: u64 = 100;
+/// Dependencies of a new task that are looked up, to name those that do not exist.
+const DEPENDENCIES_CHECKED_MAX: usize = 20;
+/// Longest part of an unknown id that is repeated.
+const NAME_CHARS_MAX: usize = 80;
+/// Type of a task that names none.
+const KIND_DEFAULT: &str = "task";
 /// Lease of a task.
 const LEASE: Duration = Duration::from_secs(1800);
 const FIELDS_INHERITED: [&str; 8] = [
@@ -67,6 +73,16 @@ pub struct TaskRequest {
     pub attempt: Option<String>,
 }
 
+impl TaskRequest {
+    /// Returns the type; a task may leave it out.
+    fn kind(&self) -> &str {
+        match self.task_type.trim() {
+            "" => KIND_DEFAULT,
+            kind => kind,
+        }
+    }
+}
+
 /// Answer to a call that queues a task.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct QueuedTask {
@@ -93,15 +109,18 @@ pub async fn queue_task(
     if let Some(claim) = reviewed {
         return submit_fix_verdict(app, identity, &claim.stored.ticket.id, request).await;
     }
-    // The reviewer lost its claim, and this fix is its late verdict. It must not become a task.
-    if fixes && claim_held.is_none() && identity.actor.role == Role::Reviewer {
+    let claim = match &claim_held {
+        Some(claim) => Some(claim.claim()),
+        None => held_task(app, identity).await?.as_ref().map(claim_of),
+    };
+    let may_be_late = fixes && identity.actor.role == Role::Reviewer;
+    if may_be_late && claim.is_none() {
+        // The reviewer lost its claim, and this fix is its late verdict. It must not become a task.
         claims::check_no_lost_claim(app, identity).await?;
     }
-    if request.attempt.is_some() {
-        let claim = match &claim_held {
-            Some(claim) => Some(claim.claim()),
-            None => held_task(app, identity).await?.as_ref().map(claim_of),
-        };
+    // A reviewer with a task of its own queue sends work on from there, but the fix may also be the
+    // late verdict of another process.
+    if request.attempt.is_some() || (may_be_late && claim_held.is_none() && claim.is_some()) {
         let claim_ref = ClaimRef::attempt(request.attempt.clone());
         claims::check_report(app, identity, &claim_ref, claim.as_ref()).await?;
     }
@@ -120,6 +139,7 @@ pub async fn queue_task(
         )
         .hint("ask a person to create it: countersign token create --agent NAME --role ROLE"));
     }
+    let unknown = unknown_tasks(app, &request.depends_on).await?;
     let parent = claim_held.map(|claim_held| json!(claim_held.stored.ticket.spec.context));
     let id = task_id(app, &request)?;
     let priority = request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT);
@@ -130,14 +150,34 @@ pub async fn queue_task(
     }
     Ok(QueuedTask {
         // Does not depend on open tasks: a repeated request gets the same answer.
-        message: if has_called {
-            format!("queued for {queue}")
-        } else {
-            format!("queued for {queue}; no agent or worker of that name has called yet")
-        },
+        message: queued_message(&queue, has_called, &unknown),
         task_id: id,
         queue,
     })
+}
+
+/// Names the tasks that do not exist. A task that waits for one of them waits until it is created.
+async fn unknown_tasks(app: &App, ids: &[String]) -> Result<Vec<String>, Failure> {
+    let mut unknown = Vec::new();
+    for id in ids.iter().take(DEPENDENCIES_CHECKED_MAX) {
+        let job = app.coordinator.store.job_by_key(&key_of(id)).await?;
+        if job.is_none() {
+            unknown.push(findings::shorten(&findings::one_line(id), NAME_CHARS_MAX));
+        }
+    }
+    Ok(unknown)
+}
+
+fn queued_message(queue: &str, has_called: bool, unknown: &[String]) -> String {
+    let mut message = format!("queued for {queue}");
+    if !has_called {
+        message.push_str("; no agent or worker of that name has called yet");
+    }
+    if !unknown.is_empty() {
+        message.push_str("; it waits for a task that does not exist: ");
+        message.push_str(&unknown.join(", "));
+    }
+    message
 }
 
 /// Reports a reviewer's task to fix the change as its verdict on the claim that it holds.
@@ -225,7 +265,10 @@ pub async fn enqueue(
         *address = without_secret(address);
     }
     findings::clean_json(&mut body);
-    let kind = body.get("type").and_then(Value::as_str).unwrap_or("task");
+    let kind = body
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or(KIND_DEFAULT);
     let ticket = flow::task::ticket_from_task(&body, 0, (app.coordinator.clock)());
     // A task that is no sound ticket is still queued. The worker reports what is wrong with it.
     let needs = ticket.map(|ticket| ticket.spec.context.needs);
@@ -265,7 +308,7 @@ pub fn queue_name(agent: &str) -> Result<String, Failure> {
 }
 
 fn task_id(app: &App, request: &TaskRequest) -> Result<String, Failure> {
-    let kind = findings::one_line(&request.task_type);
+    let kind = findings::one_line(request.kind());
     // The same key gives the same id, so that a repetition finds its task.
     if let Some(once) = &app.call.once {
         let call = engine::hash::short_sha256(once.key.as_bytes());
@@ -285,6 +328,7 @@ fn task(
     request: TaskRequest,
     parent: Option<Value>,
 ) -> Value {
+    let kind = request.kind().to_owned();
     let mut context = request.context;
     if let Role::Builder | Role::Reviewer | Role::Verifier = identity.actor.role {
         context.retain(|field, _| !FIELDS_OF_PLACE.contains(&field.as_str()));
@@ -297,7 +341,7 @@ fn task(
     }
     let mut body = json!({
         "id": id,
-        "type": request.task_type,
+        "type": kind,
         "status": "pending",
         "priority": request.priority.unwrap_or(flow::ticket::PRIORITY_DEFAULT),
         "created_by": identity.actor.agent,

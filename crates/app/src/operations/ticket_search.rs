@@ -7,7 +7,7 @@ pub use terms::{SEARCH_TERMS, TicketFilter, parse_dollars};
 use std::collections::BTreeMap;
 
 use flow::{Ticket, TicketId};
-use store::{Page, TicketOrder, TicketQuery, TicketRow, TicketSort};
+use store::{Page, TicketOrder, TicketQuery, TicketRow};
 use tokio::task::JoinSet;
 
 use super::questions::tickets::{format_position, parse_order, parse_position};
@@ -29,11 +29,6 @@ pub struct FoundTickets {
     /// The `after` of the next page, also if the search ended at the limit of tickets that one
     /// search looks at.
     pub next: Option<String>,
-}
-
-/// Words by which a list can be sorted.
-pub fn sort_words() -> [&'static str; 6] {
-    TicketSort::ALL.map(TicketSort::word)
 }
 
 /// Lists matching tickets. `sort` is a word such as `cost`, or `-cost` for the highest first;

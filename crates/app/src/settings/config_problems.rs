@@ -152,7 +152,36 @@ fn explain(message: &str) -> (String, Option<String>) {
         let message_text = format!("`{word}` is not a valid value");
         return (message_text, Some(did_you_mean(word, &known, "values")));
     }
-    (first.to_owned(), None)
+    (plain_types(first), None)
+}
+
+/// Replaces the parser's names of types in a message by words: a person has never seen our types.
+fn plain_types(message: &str) -> String {
+    const PLAIN: &[(&str, &str)] = &[
+        ("f64", "a number"),
+        ("u8", "a whole number"),
+        ("u16", "a whole number"),
+        ("u32", "a whole number"),
+        ("u64", "a whole number"),
+        ("usize", "a whole number"),
+        ("i64", "a whole number"),
+        ("a map", "a table"),
+        ("a sequence", "a list"),
+        ("a boolean", "true or false"),
+    ];
+    let is_about_types =
+        message.starts_with("invalid type") || message.starts_with("invalid value");
+    let Some((before, expected)) = message.split_once(", expected ").filter(|_| is_about_types)
+    else {
+        return message.to_owned();
+    };
+    let known = PLAIN.iter().find(|(name, _)| *name == expected);
+    let plain = match known {
+        Some((_, plain)) => plain,
+        None if expected.starts_with("struct ") => "a table",
+        None => expected,
+    };
+    format!("{before}, expected {plain}")
 }
 
 /// Suggests the closest known word, or lists all of them.
@@ -391,6 +420,20 @@ mod tests {
         let told = told("builder = \n[policy\n");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("f:2:8: unclosed table"), "{told:?}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named_in_words() {
+        for (text, expected) in [
+            ("[prices]\n\"m\" = 3\n", "expected a table"),
+            (
+                "[prices.\"m\"]\ninput = \"1\"\noutput = 2\n",
+                "expected a number",
+            ),
+        ] {
+            let told = told(text);
+            assert!(told[0].contains(expected), "{text}: {told:?}");
+        }
     }
 
     #[test]

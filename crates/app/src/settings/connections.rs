@@ -25,7 +25,8 @@ const NAME_CHARS_MAX: usize = 32;
 const REVIEW_LABEL: &str = "ready-for-review";
 const INTAKE_LABEL: &str = "countersign";
 
-/// Kind of a connection.
+/// Kind of a connection, as a file names it. A tracker without pull requests is one too, unlike in
+/// `[forge]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionKind {

@@ -81,22 +81,85 @@ pub fn detect(root: &Path, below: &Path, installed: IsInstalled<'_>) -> Detected
     let is_alone = sites.len() == 1;
     let mut all = SiteFindings::default();
     for site in &sites {
-        let mut found = SiteFindings::default();
-        for detector in [
-            others::rust,
-            node::detect,
-            python::detect,
-            others::go,
-            others::jvm,
-            others::detect,
-            others::recipes,
-        ] {
-            detector(site, &mut found);
-        }
-        all.merge(found, site, is_alone);
+        all.merge(detect_site(site), site, is_alone);
+    }
+    if is_alone {
+        note_other_languages(&sites[0], &mut all);
     }
     environment_file(&site(PathBuf::new()), &mut all);
     all.into_project()
+}
+
+/// Detects everything in one directory. Each language has its own checks, also where another one
+/// has a check of the same name.
+fn detect_site(site: &ProjectSite<'_>) -> SiteFindings {
+    let mut found = SiteFindings::default();
+    let languages: [Detector; 9] = [
+        others::rust,
+        node::detect,
+        python::detect,
+        others::go,
+        others::jvm,
+        others::ruby,
+        others::php,
+        others::dotnet,
+        others::plain,
+    ];
+    for detector in languages {
+        let mut own = SiteFindings::default();
+        detector(site, &mut own);
+        found.add_language(own);
+    }
+    others::recipes(site, &mut found);
+    found
+}
+
+type Detector = fn(&ProjectSite<'_>, &mut SiteFindings);
+
+/// Directories whose packages are no part of the product.
+const SIDE_DIRS: &[&str] = &[
+    "docs", "doc", "examples", "example", "tests", "test", "fixtures", "scripts", "tools",
+    "benches",
+];
+
+/// Names packages below the directory that are written in another language than its own. Their checks
+/// are left to the person: an unneeded setup that fails would make all checks red.
+fn note_other_languages(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+    let known: Vec<String> = found
+        .languages
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
+    // A recipe at the top that tests the project most often tests all of it.
+    if known.is_empty() && !found.checks.is_empty() {
+        return;
+    }
+    let is_side_dir = |member: &Path| {
+        let mut parts = member.iter().filter_map(|part| part.to_str());
+        parts.any(|part| SIDE_DIRS.contains(&part))
+    };
+    for member in workspace::find_members(&site.dir()) {
+        let below = site.below.join(&member);
+        let inside = ProjectSite { below, ..*site };
+        let other = detect_site(&inside).languages.into_iter();
+        let other = other.filter(|(name, _)| !is_side_dir(&member) && !is_known(&known, name));
+        for (name, file) in other {
+            let file = inside.below.join(file);
+            found.notes.push(format!(
+                "{} ({name}) gets no check: add its commands under [checks], or run `countersign init` in its directory instead",
+                file.display()
+            ));
+        }
+    }
+}
+
+/// Returns whether a language is known, TypeScript and JavaScript counting as one.
+fn is_known(known: &[String], name: &str) -> bool {
+    let family = |name: &str| match name {
+        "TypeScript" => "JavaScript".to_owned(),
+        other => other.to_owned(),
+    };
+    known.iter().any(|one| family(one) == family(name))
 }
 
 /// A directory of the repository that is inspected.
@@ -157,6 +220,14 @@ fn read_text(path: &Path) -> String {
     )
 }
 
+/// Returns the first word of a language's name, as a part of a check's name.
+fn short_name(language: &str) -> String {
+    let word = language.split(' ').next().unwrap_or_default();
+    let word = word.to_ascii_lowercase();
+    word.trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_owned()
+}
+
 /// Returns a command that runs in a directory below the root.
 fn in_dir(below: &Path, command: &str) -> String {
     if below.as_os_str().is_empty() {
@@ -199,6 +270,35 @@ impl SiteFindings {
         }
     }
 
+    /// Adds what one language needs. A check whose name is taken gets the name of the language too.
+    fn add_language(&mut self, own: Self) {
+        let language = own.languages.first().map(|(name, _)| short_name(name));
+        for (name, command) in own.checks {
+            let is_taken = self.checks.iter().any(|(known, _)| *known == name);
+            let name = match &language {
+                Some(language) if is_taken => format!("{language}-{name}"),
+                _ => name,
+            };
+            self.check(&name, command);
+        }
+        self.languages.extend(own.languages);
+        for choices in own.setups {
+            if !self.setups.contains(&choices) {
+                self.setups.push(choices);
+            }
+        }
+        self.add_remarks(own.not_installed, own.notes);
+    }
+
+    fn add_remarks(&mut self, not_installed: Vec<String>, notes: Vec<String>) {
+        for sentence in not_installed {
+            if !self.not_installed.contains(&sentence) {
+                self.not_installed.push(sentence);
+            }
+        }
+        self.notes.extend(notes);
+    }
+
     /// Adds a part of the setup that runs in the directory `below` the root.
     fn setup(&mut self, below: &Path, choices: Vec<SetupPlan>) {
         let choices: Vec<_> = choices
@@ -230,12 +330,7 @@ impl SiteFindings {
                 self.setups.push(choices);
             }
         }
-        for sentence in other.not_installed {
-            if !self.not_installed.contains(&sentence) {
-                self.not_installed.push(sentence);
-            }
-        }
-        self.notes.extend(other.notes);
+        self.add_remarks(other.not_installed, other.notes);
     }
 
     /// Returns the setup made of each part's choice with this number, or of its last one.

@@ -34,7 +34,9 @@ const ENTERPRISE_VARIABLES: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRI
 const GITLAB_VARIABLES: [&str; 1] = ["GITLAB_TOKEN"];
 const GITLAB_HOST_VARIABLES: [&str; 2] = ["GITLAB_HOST", "GL_HOST"];
 
-/// Kinds of forges that can be configured.
+/// Kinds of forges that can be configured. These are words of a file and not `ForgeKind`, which
+/// knows no files: Jira is missing, because it has no pull requests, and Forgejo and Gitea are two
+/// words for one adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForgeKindName {

@@ -10,7 +10,7 @@ mod task_master;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::TicketId;
-use flow::ticket::Spec;
+use flow::ticket::{ImportedFormat, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -106,10 +106,32 @@ fn report_unknown_fields(mut report: ImportReport, file: &EpicFile) -> ImportRep
             }
         }
     }
+    report
+        .changed
+        .extend(file.tickets.iter().filter_map(restart));
     report.not_understood.extend(file.unread.iter().cloned());
     let unknown = keys.into_lines("not known; kept with the ticket and exported again");
     report.not_understood.extend(unknown);
     report
+}
+
+/// Tells that an entry of an epic state which had begun, or has failed, starts from the beginning.
+fn restart((id, spec): &(TicketId, Spec)) -> Option<String> {
+    let entry = spec.context.imported.as_ref();
+    let entry = entry.filter(|entry| entry.format == ImportedFormat::EpicState)?;
+    match entry.field(&["status"])?.as_str()? {
+        "pending" | "queued" | "blocked" => None,
+        "failed" => Some(format!(
+            "{id} had failed there; it starts from the beginning: countersign ticket cancel {id} ends it"
+        )),
+        "executing" | "validating" | "reviewing" | "needs_revision" => {
+            Some(format!("{id} was under way there; it starts with a build"))
+        }
+        other => Some(format!(
+            "{id} has the status {:?}, which is not known; it starts from the beginning",
+            shown_text(other)
+        )),
+    }
 }
 
 /// Counts keys over many entries, so that a report has one line for each key.

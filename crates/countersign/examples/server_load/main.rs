@@ -20,7 +20,7 @@ mod client;
 mod echo;
 #[path = "../support/fill.rs"]
 mod filling;
-mod house;
+mod load_server;
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -31,7 +31,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use client::{Caller, Piped};
-use house::House;
+use load_server::LoadServer;
 
 const AGENTS: usize = 200;
 /// Below what one agent may ask for at once.
@@ -63,7 +63,7 @@ async fn measure(program: &Path) {
     ];
     for (name, database) in databases.into_iter().flatten() {
         println!("\n## {name}\n");
-        let house = House::open(program, database).await;
+        let house = LoadServer::open(program, database).await;
         println!("start to first answer: {:.1} ms", house.started_ms);
         idle(&house).await;
         calls(&house).await;
@@ -108,7 +108,7 @@ impl Times {
     }
 }
 
-async fn idle(house: &House) {
+async fn idle(house: &LoadServer) {
     let seconds = 60;
     rest(Duration::from_secs(2)).await;
     let (mut known, mut woken) = (house.switches(), 0_u32);
@@ -126,8 +126,8 @@ async fn idle(house: &House) {
     );
 }
 
-async fn calls(house: &House) {
-    let echo = house::start_echo();
+async fn calls(house: &LoadServer) {
+    let echo = load_server::start_echo();
     let disk = fsyncs(house.data());
     println!(
         "one fsync: {:.2} ms, 99th of a hundred {:.2} ms\n",
@@ -211,7 +211,7 @@ async fn load(
     callers.join_all().await.concat()
 }
 
-async fn piped(house: &House, reads: &(&str, Value), writes: &(&str, Value)) {
+async fn piped(house: &LoadServer, reads: &(&str, Value), writes: &(&str, Value)) {
     let ourselves = std::env::current_exe().unwrap();
     let mut bare = Command::new(ourselves);
     bare.arg("echo-stdio");
@@ -256,7 +256,7 @@ fn fsyncs(dir: &Path) -> Times {
 }
 
 /// From the moment at which a task is asked for until the agent that waits for it has it in hand.
-async fn wake_ups(house: &House) {
+async fn wake_ups(house: &LoadServer) {
     let mut times = Vec::new();
     let mut waiter = Caller::new(&house.address, &house.tokens[0]).await;
     let mut asker = Caller::new(&house.address, &house.admin).await;
@@ -273,7 +273,7 @@ async fn wake_ups(house: &House) {
         });
         // It has to be waiting by now; a task that is already there would be found, not woken for.
         rest(Duration::from_millis(20)).await;
-        let task = json!({"agent_id": house::agent(0), "pr": number}).to_string();
+        let task = json!({"agent_id": load_server::agent(0), "pr": number}).to_string();
         asker.send("POST", "/queue", &task).await;
         let queued = Instant::now();
         let (found, again) = waiting.await.unwrap();
@@ -289,7 +289,7 @@ async fn wake_ups(house: &House) {
     );
 }
 
-async fn many_tickets(house: &House) {
+async fn many_tickets(house: &LoadServer) {
     house.fill(TICKETS).await;
     let mut caller = Caller::new(&house.address, &house.admin).await;
     for (name, path) in [

@@ -1,6 +1,7 @@
 //! `countersign clean`: shows and removes what finished work left in the data directory.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Context;
@@ -34,10 +35,29 @@ pub struct Args {
     ticket: Option<String>,
 }
 
+impl Args {
+    pub fn ticket_ids(&mut self) -> Vec<&mut String> {
+        self.ticket.iter_mut().collect()
+    }
+
+    /// Returns the command that removes exactly what this one shows.
+    fn removing_command(&self) -> String {
+        let mut command = "countersign clean --yes".to_owned();
+        if let Some(secs) = self.older_than {
+            let _ = write!(command, " --older-than {secs}s");
+        }
+        if let Some(ticket) = &self.ticket {
+            let _ = write!(command, " --ticket {ticket}");
+        }
+        command
+    }
+}
+
 const WORKTREE_NOTE: &str = "Uncommitted files of a worktree are kept under refs/countersign/TICKET/leftovers-end; ignored files and nested repositories in it are not kept.";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;
+    let next = context.pasteable(&args.removing_command());
     let options = CleanOptions {
         older_than: args.older_than.map(Duration::from_secs),
         ticket: args.ticket,
@@ -50,6 +70,12 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         }));
         if plan.items.is_empty() {
             out.line("nothing to remove");
+            if options.ticket.is_none() {
+                let used = format_size(clean::data_bytes(&app));
+                out.line(format!(
+                    "{used} are in use: by open tickets, caches, papers of ended tickets and the database"
+                ));
+            }
             return Ok(ExitKind::Done);
         }
         print_items(context, &plan.items);
@@ -61,7 +87,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             out.line(WORKTREE_NOTE);
         }
         out.line(format!(
-            "\n{} would be freed; nothing was changed\nnext: countersign clean --yes",
+            "\n{} would be freed; nothing was changed\nnext: {next}",
             format_size(plan.bytes)
         ));
         return Ok(ExitKind::Done);

@@ -30,6 +30,7 @@ pub struct Args {
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    // These look at one thing only, so they do without the report on the machine.
     if args.verify_log {
         return verify_log(context).await;
     }
@@ -42,6 +43,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     let report = doctor::run_checks(&context.environment, &context.directory).await;
     let out = &context.out;
     for item in &report.examined {
+        // Words and not colours, because the report is pasted into issues.
         let mark = if item.fine { "ok " } else { "!! " };
         out.line(format!("{mark} {:<10} {}", item.what, item.found));
     }
@@ -50,6 +52,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let mark = if doctor::is_ready(agent) {
             "ok "
         } else {
+            // A CLI that is not installed is no fault: nobody has all of them.
             "-- "
         };
         out.line(format!(
@@ -65,6 +68,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let mark = if item.fine { "ok " } else { "!! " };
         out.line(format!("{mark} {:<10} {}", item.agent, item.found));
     }
+    // Last, because it may take minutes: the rest is on the screen by then.
     let proof = if args.project {
         Some(Box::pin(prove_project(context)).await?)
     } else {
@@ -102,6 +106,7 @@ async fn prove_project(context: &Context) -> Result<ProofReport, Failure> {
     let report = loop {
         tokio::select! {
             done = &mut work => break done?,
+            // The work ends by itself then, and takes its processes with it.
             () = signals.received() => stopper.stop(),
         }
     };
@@ -134,6 +139,7 @@ async fn check_forge(context: &Context) -> ExitKind {
 
 async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure> {
     let mut targets = config::load_user_settings(&context.environment)?.notify;
+    // Only targets of the person: a project must not choose where messages go.
     targets.retain(|target| name.is_empty() || target.name == name);
     if targets.is_empty() {
         return Err(Failure::usage("no such target in your user configuration")
@@ -142,6 +148,7 @@ async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure>
     let app = context.open_app().await?;
     let mut results = Vec::new();
     for target in &targets {
+        // Before the message is sent, which may wait for a server for seconds.
         for note in target.remarks() {
             context.out.line(format!("note: {note}"));
         }
@@ -164,6 +171,7 @@ async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure>
 
 async fn verify_log(context: &Context) -> Result<ExitKind, Failure> {
     let app = context.open_app().await?;
+    // Reads every event of every ticket, so it is asked for by name.
     let audit = history::audit(&app).await?;
     context.out.print_json(&audit);
     context.out.line(format!(

@@ -109,6 +109,7 @@ fn describe_status(epic: &EpicReport) -> String {
 /// Prints the report and returns the exit code.
 pub fn show(epic: &EpicReport, context: &Context) -> ExitKind {
     let (exit, next) = match &epic.status {
+        // Still going, but no longer by this command.
         EpicStatus::Goes { .. } => (
             ExitKind::Interrupted,
             Some("run the epic's file again to continue".to_owned()),
@@ -130,6 +131,7 @@ pub fn show(epic: &EpicReport, context: &Context) -> ExitKind {
         .out
         .print_json(&serde_json::json!({"exit": exit.code(), "epic": epic}));
     if !context.out.json {
+        // A pipe gets Markdown, which can be put into an issue as it is.
         if context.out.terminal.moves {
             print_overview(epic, &context.out);
         } else {
@@ -182,6 +184,7 @@ fn print_overview(epic: &EpicReport, out: &Out) {
 /// Reads the argument as an epic file. Returns `None` if it is something else.
 pub fn read_epic_file(context: &Context, source: &str) -> Result<Option<EpicFile>, Failure> {
     let path = context.directory.join(source);
+    // A sentence is the usual argument of `run`, and is no file.
     if source.trim().is_empty() || !path.is_file() {
         return Ok(None);
     }
@@ -197,6 +200,7 @@ pub fn print_plan(
 ) -> Result<ExitKind, Failure> {
     let graph: BTreeMap<TicketId, BTreeSet<TicketId>> = tickets.iter().cloned().collect();
     let order = flow::graph::topological_order(&graph).map_err(Failure::usage)?;
+    // This preset follows a contract whose own tools read these lines.
     let lines = if plan.preset.as_deref() == Some("keep-branch") {
         contract_lines(&order, plan)
     } else {
@@ -229,6 +233,7 @@ fn contract_lines(order: &[TicketId], plan: &RunPlan) -> Vec<String> {
         if line.starts_with("note: ") {
             return line;
         }
+        // The contract's lines begin with a capital letter and have no indent.
         let line = line.trim_start();
         let line = line.strip_prefix("land:").map_or_else(
             || format!("{}{}", line[..1].to_uppercase(), &line[1..]),
@@ -254,6 +259,7 @@ fn ticket_lines(order: &[TicketId], tickets: &[(TicketId, BTreeSet<TicketId>)]) 
                 .map(|(_, needs)| needs.iter().cloned().collect())
                 .unwrap_or_default();
             let after = match names(&needs) {
+                // The first ones wait for nothing, so the column stays empty.
                 none if none.is_empty() => String::new(),
                 list => format!("after {list}"),
             };
@@ -317,6 +323,7 @@ pub async fn run(
         file.tickets.len(),
         added.len()
     ));
+    // A run that is continued counts what ended before, or the bar would begin at zero.
     let ended = epics::ended_tickets(app, &file.id).await?;
     reporter.begin(|progress| {
         progress.checks = check_names(project);
@@ -331,6 +338,8 @@ pub async fn run(
             done = &mut work => break done?,
             () = signals.received() => {
                 interrupts += 1;
+                // The first interrupt lets jobs end at a safe point. The second is impatience, and
+                // leases take care of the rest.
                 if interrupts > 1 {
                     return Err(Failure::new(ExitKind::Interrupted, "stopped at once").hint("run the same command again to continue"));
                 }

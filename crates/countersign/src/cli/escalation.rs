@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use flow::event::Choice;
 
+use super::out::short_title;
 use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
 use app::operations::escalations;
@@ -12,8 +13,12 @@ use app::operations::questions::decisions::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
-    /// List the tickets that wait for a person.
-    List,
+    /// List this repository's tickets that wait for a person.
+    List {
+        /// Tickets of all repositories, not only of this one.
+        #[arg(long)]
+        all: bool,
+    },
     /// Show an escalation: its reason, the open findings and the possible decisions.
     Show { ticket: String },
     /// Resolve an escalation. Your name and your reason are recorded.
@@ -42,7 +47,7 @@ impl Verb {
     pub fn ticket_ids(&mut self) -> Vec<&mut String> {
         match self {
             Self::Show { ticket } | Self::Resolve { ticket, .. } => vec![ticket],
-            Self::List => Vec::new(),
+            Self::List { .. } => Vec::new(),
         }
     }
 }
@@ -57,7 +62,7 @@ reject     the ticket fails";
 
 pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure> {
     match verb {
-        Verb::List => list(context).await,
+        Verb::List { all } => list(all, context).await,
         Verb::Show { ticket } => show(&ticket, context).await,
         Verb::Resolve {
             ticket,
@@ -80,22 +85,36 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
     }
 }
 
-async fn list(context: &Context) -> Result<ExitKind, Failure> {
-    let waiting = context.ask(ListEscalations::default()).await?;
+async fn list(all: bool, context: &Context) -> Result<ExitKind, Failure> {
+    let repository = if all {
+        None
+    } else {
+        context.repository().await
+    };
+    let is_here = repository.is_some();
+    let query = ListEscalations {
+        repository,
+        ..ListEscalations::default()
+    };
+    let waiting = context.ask(query).await?;
     context
         .out
         .print_json(&serde_json::json!({"escalations": waiting.items, "next": waiting.next}));
     if waiting.items.is_empty() {
-        context.out.line("no ticket waits for a person");
+        context.out.line(if is_here {
+            "no ticket of this repository waits for a person; list all with --all"
+        } else {
+            "no ticket waits for a person"
+        });
     }
     for escalation in waiting.items {
-        context.out.line(format!(
-            "{}  {}  {}",
-            escalation.id, escalation.title, escalation.reason
-        ));
+        let title = short_title(&escalation.title);
+        let reason = findings::one_line(&escalation.reason);
         context
             .out
-            .line(format!("    countersign escalation show {}", escalation.id));
+            .line(format!("{}  {title}  {reason}", escalation.id));
+        let show = format!("    countersign escalation show {}", escalation.id);
+        context.out.line(context.pasteable(&show));
     }
     Ok(ExitKind::Done)
 }
@@ -152,8 +171,9 @@ pub fn explain(ticket: &flow::Ticket, waiting: &escalations::PendingEscalation) 
             "accept" if waiting.accept_needs_flag => {
                 " --over-red-checks --why \"…\"   (its checks are not green)"
             }
-            // Without a commit there is nothing that another reviewer could read.
-            "reassign" if ticket.submission.is_none() => " --builder \"…\"",
+            "reassign" if flow::role_to_reassign(ticket) == flow::Role::Builder => {
+                " --builder \"…\""
+            }
             "accept" | "reject" => " --why \"…\"",
             "reassign" => " --reviewer \"…\"",
             _ => "",

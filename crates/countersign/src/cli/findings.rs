@@ -107,7 +107,7 @@ fn describe(parsed: &ParsedReview) -> Vec<String> {
         .as_deref()
         .map(|text| format!(" (“{}”)", findings::shorten(text, 80)))
         .unwrap_or_default();
-    let format = format!("{:?}", review.way).to_lowercase();
+    let format = format!("{:?}", review.format).to_lowercase();
     let mut lines = vec![format!(
         "{}: {verdict}{claim}, read as {format}, {} % sure",
         parsed.name, review.sureness

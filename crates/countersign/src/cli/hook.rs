@@ -37,7 +37,7 @@ Example:
   countersign hook dismiss";
 
 const INSTALL_HELP: &str = "\
-Never changes a hook of somebody else: it ends with exit code 6 and shows the line to add.
+Never changes a hook that Countersign did not write: exit code 6, and it shows the line to add.
 
 Examples:
   countersign hook install

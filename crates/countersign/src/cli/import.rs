@@ -52,6 +52,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             framework.push((name, bytes));
         } else {
             let read = read_tickets(&name, &bytes)?;
+            // The text goes along, because the server reads it itself: a client could have read it
+            // by other rules.
             tickets.push((name, String::from_utf8_lossy(&bytes).into_owned(), read));
         }
     }
@@ -61,6 +63,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let (environment, directory) = (&context.environment, &context.directory);
         Some(import_config::propose(environment, directory, &framework).await?)
     };
+    // Asked once for all files: a directory may be a worktree, which has to be resolved.
     let repository = context.repository_for_new(args.repository.as_deref());
     let mut outcome = TicketOutcome::default();
     for (name, text, read) in tickets {
@@ -82,6 +85,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
                     .tickets
                     .push(serde_json::to_value(added).unwrap_or_default());
             }
+            // The same file may be imported again after it has grown.
             for id in answer.existing {
                 context
                     .out
@@ -93,6 +97,8 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         }
     }
     if let Some(config) = &config {
+        // After the tickets: if the configuration cannot be written, the tickets are there, and a
+        // repetition adds none twice.
         show_config(config, &args, context)?;
     }
     context.out.print_json(&json!({
@@ -148,6 +154,7 @@ fn show_plan(name: &str, read: &ImportedTickets, context: &Context, outcome: &mu
 }
 
 fn show_report(report: &ImportReport, context: &Context) {
+    // What was lost first, because it needs a decision.
     let parts = [
         ("left out", &report.left_out),
         ("changed", &report.changed),
@@ -178,6 +185,7 @@ fn show_config(config: &ImportedConfig, args: &Args, context: &Context) -> Resul
         import_config::write(config)?;
         for change in &config.files {
             let file = change.file.display();
+            // A file that has all of it is not written, so its time does not change.
             match (change.merged.added.is_empty(), change.exists) {
                 (true, _) => out.line(format!("{file} has all of it already")),
                 (false, true) => out.line(format!("extended {file}")),
@@ -218,6 +226,7 @@ fn show_change(change: &ConfigChange, context: &Context) {
             setting.key, setting.value, setting.origin
         ));
     }
+    // The person's own value stays; the proposal is shown, so that nothing is lost silently.
     for conflict in &change.merged.conflicts {
         out.line(format!("  kept: {conflict}"));
     }

@@ -37,6 +37,7 @@ pub struct Args {
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    // Before the detection, which may take seconds: a script learns at once what is missing.
     if !args.print && !args.yes {
         ensure_terminal(context)?;
     }
@@ -50,6 +51,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     for line in detected_lines(&proposal) {
         out.line(line);
     }
+    // Before the question, so that the person decides on a file that is known to work.
     if !args.no_prove {
         Box::pin(prove(&mut proposal, context)).await?;
     }
@@ -70,6 +72,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
 /// still gets its file.
 async fn prove(proposal: &mut ConfigProposal, context: &Context) -> Result<(), Failure> {
     let detected = &proposal.detected;
+    // Nothing to run.
     if detected.checks.is_empty() && detected.setup.is_none() {
         return Ok(());
     }
@@ -93,17 +96,23 @@ async fn prove(proposal: &mut ConfigProposal, context: &Context) -> Result<(), F
         }
     };
     match proven {
+        // An interrupt is a wish to stop; anything else is shown, and the file can still be
+        // written.
         Err(failure) if failure.exit != ExitKind::Interrupted => {
             out.line(format!("!!  not proven: {}", failure.message));
         }
-        proven => proven?,
+        proven => proven.map_err(|failure| {
+            failure.hint("nothing was written; `countersign init --no-prove` writes the file without running anything")
+        })?,
     }
     let report = proposal.proof.as_ref();
     for line in report.into_iter().flat_map(proof::render) {
         out.line(line);
     }
     if report.is_some_and(|report| !report.is_green()) {
-        out.line(format!("red commands are comments in {NAME}"));
+        out.line(format!(
+            "red commands are comments in {NAME}; after mending them, remove the # and try again: countersign doctor --project"
+        ));
     }
     Ok(())
 }
@@ -153,6 +162,7 @@ fn label_row(label: &str, value: &str) -> Vec<String> {
 
 /// Fails without a terminal, where nobody can be asked.
 fn ensure_terminal(context: &Context) -> Result<(), Failure> {
+    // Both: a question that goes into a file is never read.
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if context.out.json || !is_terminal {
         return Err(
@@ -168,20 +178,31 @@ fn confirm_write(proposal: &ConfigProposal, context: &Context) -> Result<bool, F
     context.out.line(format!(
         "\n{NAME} would contain (without comments; `countersign init --print` shows them):"
     ));
+    // The comments are longer than the settings, and the screen is small.
     let is_setting = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     for line in proposal.text.lines().filter(is_setting) {
         context.out.line(format!("  {line}"));
     }
     context.out.line("");
     let answer = read_line(&format!("Write {NAME}? [Y/n] "))?.to_ascii_lowercase();
+    // Enter means yes, as `[Y/n]` says. Anything else writes nothing.
     Ok(matches!(answer.as_str(), "" | "y" | "yes"))
 }
 
 fn next_steps(proposal: &ConfigProposal) -> Vec<String> {
-    let mut lines = vec![format!(
+    let report = proposal.proof.as_ref();
+    let is_red = report.is_some_and(|report| !report.is_green());
+    let has_green = report.is_some_and(|report| report.checks.iter().any(|check| check.green));
+    let mut lines = Vec::new();
+    if is_red && !has_green {
+        lines.push(format!(
+            "note: no command worked, so nothing will be checked; mend what is red, remove its # in {NAME}, and try again: countersign doctor --project"
+        ));
+    }
+    lines.push(format!(
         "next: read it, then commit it to {}: git add {NAME} && git commit -m \"Add {NAME}\" {NAME}",
         proposal.base
-    )];
+    ));
     match (proposal.builder, proposal.reviewer) {
         (Some(builder), Some(reviewer)) if builder == reviewer => lines.push(format!(
             "note: {builder} is the only agent here, so it reviews its own work; another model finds more"

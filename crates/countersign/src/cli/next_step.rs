@@ -6,7 +6,7 @@
 use flow::Stage;
 
 use super::Context;
-use super::out::columns;
+use super::out::{columns, short_title};
 use app::failure::{ExitKind, Failure};
 use app::operations::config;
 use app::operations::project::open_repository;
@@ -31,7 +31,8 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
             vec![
                 why.clone(),
                 String::new(),
-                "next: cd into a git repository, or try `countersign demo`".to_owned(),
+                "next: do that, then `countersign init`; or look at `countersign demo` first"
+                    .to_owned(),
             ],
         ),
         Situation::NotConfigured => (
@@ -49,7 +50,7 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
         Situation::Configured => open_tickets(context).await?,
         Situation::NoRepository(_) | Situation::NotConfigured => Vec::new(),
     };
-    let next = next_command(&open);
+    let next = context.pasteable(&next_command(&open));
     context.out.print_json(&serde_json::json!({
         "directory": word, "tickets": open, "next": (word == "configured").then_some(&next),
     }));
@@ -120,7 +121,7 @@ fn print_tickets(open: &[app::operations::TicketRow], context: &Context) {
             vec![
                 format!("  {}", row.id),
                 row.stage.to_string(),
-                findings::one_line(&row.title),
+                short_title(&row.title),
             ]
         })
         .collect();

@@ -21,6 +21,14 @@ use app::settings::terminal::{LinkStyle, TerminalFeatures};
 /// raises it.
 pub const JSON_VERSION: u32 = 1;
 
+/// Longest title in a list. A ticket that was made from a sentence has all of it as its title.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// Returns a title for a line of a list.
+pub fn short_title(title: &str) -> String {
+    findings::shorten(&findings::one_line(title), TITLE_CHARS_MAX)
+}
+
 #[derive(Clone, Debug)]
 pub struct Out {
     pub json: bool,
@@ -67,6 +75,18 @@ impl Out {
         // In JSON mode the only output is the one object at the end.
         if !self.json {
             write_out(&format!("{}\n", self.sanitized(text.as_ref())));
+        }
+    }
+
+    /// Returns whether notes and estimates are printed, and not the result only.
+    pub fn prints_remarks(&self) -> bool {
+        !self.json && !self.is_quiet
+    }
+
+    /// Prints a line that is no part of the result.
+    pub fn remark(&self, text: impl AsRef<str>) {
+        if self.prints_remarks() {
+            self.line(text);
         }
     }
 

@@ -39,7 +39,7 @@ pub enum Verb {
     Pause {
         #[command(flatten)]
         target: PauseTarget,
-        /// Reason, shown to everybody who waits.
+        /// Reason, shown next to the pause.
         #[arg(long, default_value = "")]
         why: String,
         /// Ends the pause after this many seconds [default: no end].

@@ -146,7 +146,7 @@ async fn start_notifications(
         match target.resolve() {
             // A missing key of a notification must not stop a ticket.
             Ok(target) => targets.push(target),
-            Err(failure) => context.out.line(format!("note: {}", failure.message)),
+            Err(failure) => context.out.remark(format!("note: {}", failure.message)),
         }
     }
     notify::start(app, targets, stop).await
@@ -168,7 +168,7 @@ async fn run_ticket(
     let mut progress = start_reporting(&mut app, args.progress, tickets, &context.out);
     let loaded = load_project(&app, &context.directory, &options).await?;
     for note in &loaded.remarks {
-        context.out.line(format!("note: {note}"));
+        context.out.remark(format!("note: {note}"));
     }
     let project = loaded.project;
     if let Some(file) = epic {
@@ -184,7 +184,7 @@ async fn run_ticket(
     })
     .await?;
     if started.resumed {
-        context.out.line(format!("{} continues", started.id));
+        context.out.remark(format!("{} continues", started.id));
         print_if_busy(&app, &started.id, context).await?;
     }
     retry_while_unavailable(&app, || {
@@ -252,7 +252,7 @@ async fn print_forecast(
     context: &Context,
 ) -> Result<(), Failure> {
     let stage = app.ticket(id.as_str()).await?.ticket.stage;
-    if stage.is_active() && !context.out.json {
+    if stage.is_active() && context.out.prints_remarks() {
         let forecast = forecasts::forecast_run(app, project, id).await?;
         context.out.print_wrapped(&forecast.describe(), 2);
     }

@@ -42,6 +42,8 @@ const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Events per read of the log, pause after each read, and fallback poll interval if a wake-up is
 /// lost.
 const LOG_CHUNK: u32 = 500;
+/// Reads of the log after the stop: other processes may go on writing to it.
+const LAST_CHUNKS_MAX: u32 = 20;
 const LOG_REST: Duration = Duration::from_millis(100);
 const LOG_POLL_FALLBACK: Duration = Duration::from_secs(30);
 
@@ -133,7 +135,9 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         let (app, stop) = (app.clone(), stop.clone());
         async move { service::run_system_jobs(&app, stop).await }
     });
-    let log = tokio::spawn(log_events(app.clone(), stop.clone()));
+    // Ended last, so that what is decided while the server stops is in its log.
+    let (log_stopper, log_stop) = StopSignal::pair();
+    let log = tokio::spawn(log_events(app.clone(), log_stop));
     let server = tokio::spawn(web::serve(listener, tls.clone(), state.clone(), stop));
     let url = service::local_url(address, tls.is_some());
     context.out.line(format!(
@@ -167,8 +171,9 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     server.await.log_err("stop the listener");
     watch.await.log_err("stop the lease watch");
     system_jobs.await.log_err("stop the workers of this server");
-    log.await.log_err("stop the log of events");
     tasks.finish().await;
+    log_stopper.stop();
+    log.await.log_err("stop the log of events");
     // Last, so that local commands find the server until it is gone.
     service::unpublish(&app, published).await;
     Ok(ExitKind::Done)
@@ -329,17 +334,28 @@ async fn log_events(app: App, mut stop: StopSignal) {
         .await
         .log_err("read the event log")
         .unwrap_or_default();
+    let mut last_chunks = 0;
     loop {
+        if stop.is_requested() {
+            last_chunks += 1;
+        }
         let read = follower.read(&app, None, after, LOG_CHUNK).await;
         // An unreachable store is tried again at the next poll.
         let batch = read
             .log_err("read the event log")
             .and_then(|batch| Some((batch.end?, batch.lines)));
+        let has_more = batch.is_some();
         if let Some((end, lines)) = batch {
             // Ordinary steps are in the event log; the operator's log has what decides.
             let notable = lines.iter().filter(|line| line.mood != Mood::Plain);
             notable.for_each(log_event);
             after = end;
+        }
+        if last_chunks > 0 {
+            if has_more && last_chunks < LAST_CHUNKS_MAX {
+                continue;
+            }
+            return;
         }
         let quiet = async {
             // Limits the rate, so that the log does not compete with the jobs.
@@ -348,7 +364,7 @@ async fn log_events(app: App, mut stop: StopSignal) {
         };
         tokio::select! {
             () = quiet => {}
-            () = stop.requested() => return,
+            () = stop.requested() => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use flow::usage::format_dollars;
 use flow::{Stage, TicketId};
 use ratatui::text::Line;
 
-use super::out::{Out, columns};
+use super::out::{Out, columns, short_title};
 use super::paint::{render_line, stage_style};
 use super::{Context, ticket};
 use app::failure::{ExitKind, Failure};
@@ -31,6 +31,7 @@ pub struct Args {
 }
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    // The repository of the current directory; outside of one, everything.
     let repository = if args.all {
         None
     } else {
@@ -53,12 +54,14 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         limit: Some(SHOWN_MAX),
         repository: repository.clone(),
     };
+    // Each list is bounded, because `status` is typed often and must answer at once.
     let waiting = context.ask(query).await?;
     let at_work: Vec<Stage> = tally
         .iter()
         .map(|(stage, _)| *stage)
         .filter(|stage| stage.is_active())
         .collect();
+    // An empty filter would list all tickets.
     let working = if at_work.is_empty() {
         Vec::new()
     } else {
@@ -76,6 +79,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             repository: repository.clone(),
         })
         .await?;
+    // A file of this machine: the hook that wrote it ran here, also if the tickets are on a server.
     let commit_review = repository
         .as_deref()
         .and_then(|path| commit_review::load_waiting(&context.environment, path.as_ref()));
@@ -94,6 +98,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     }));
     let out = &context.out;
     print_counts(&tally, elsewhere, &tasks, out);
+    // Without tickets there are no costs, and a line of zeros says nothing.
     if tally.iter().any(|(_, count)| *count > 0) {
         out.line(costs.describe());
     }
@@ -105,7 +110,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         );
         out.line(text);
     }
-    print_waiting(&waiting.items, out);
+    print_waiting(&waiting.items, context);
     if !working.is_empty() {
         out.line(format!("\n{}", out.bold("open")));
     }
@@ -117,6 +122,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line("\nnobody works on these now; continue with");
     }
     for id in &stopped {
+        // With the options that found this store, so that the line works when it is pasted.
         out.line(context.pasteable(&format!("  countersign run {id}")));
     }
     if let Some(review) = &commit_review {
@@ -146,7 +152,8 @@ async fn stopped_tickets(
 }
 
 /// Prints the tickets that wait for a person, and the command that shows each.
-fn print_waiting(waiting: &[PendingEscalation], out: &Out) {
+fn print_waiting(waiting: &[PendingEscalation], context: &Context) {
+    let out = &context.out;
     if !waiting.is_empty() {
         out.line(format!(
             "\n{}",
@@ -154,16 +161,18 @@ fn print_waiting(waiting: &[PendingEscalation], out: &Out) {
         ));
     }
     for entry in waiting {
-        let title = findings::one_line(&entry.title);
+        let title = short_title(&entry.title);
         out.line(format!("  {}  {title}", out.bold(entry.id.as_str())));
         out.line(format!("    {}", findings::one_line(&entry.reason)));
-        out.line(format!("    countersign escalation show {}", entry.id));
+        let show = format!("    countersign escalation show {}", entry.id);
+        out.line(context.pasteable(&show));
     }
 }
 
 /// Prints the number of tickets by stage, or what to do first.
 fn print_counts(tally: &[(Stage, u64)], elsewhere: u64, tasks: &BTreeMap<String, u64>, out: &Out) {
     let total: u64 = tally.iter().map(|(_, count)| count).sum();
+    // A person in a new repository would take "no tickets" for lost ones.
     if total == 0 && elsewhere > 0 {
         out.line("no tickets in this repository yet; start one with `countersign run \"…\"`");
     } else if total == 0 && !tasks.is_empty() {
@@ -265,7 +274,7 @@ fn ticket_cells(row: &TicketRow) -> Vec<String> {
         row.stage.to_string(),
         format!("round {}", row.round),
         format_dollars(row.usd_micros),
-        findings::one_line(&row.title),
+        short_title(&row.title),
     ]
 }
 

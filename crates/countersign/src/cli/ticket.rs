@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use flow::ledger::RoundFindings;
 use flow::narrate::{
-    describe_approval, describe_evidence, describe_reason, red_check_ends, short_commit,
+    count_noun, describe_approval, describe_evidence, describe_reason, red_check_ends, short_commit,
 };
 use flow::rejection::{describe_rejection, describe_rework_reason};
 use flow::usage::format_dollars;
 use flow::{Stage, Ticket};
 
 use super::choices;
-use super::out::columns;
+use super::out::{columns, short_title};
 use super::{Context, editor};
 use app::failure::{ExitKind, Failure};
 use app::operations::questions::decisions::{CancelTicket, RaiseBudget, WaiveFinding};
@@ -216,7 +216,8 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             let request = RaiseBudget {
                 ticket: ticket.clone(),
                 scope,
-                usd_micros: usd,
+                usd: usd.map(flow::usage::dollars),
+                usd_micros: None,
                 tokens,
                 wall_secs,
                 why,
@@ -372,7 +373,7 @@ async fn list(query: ListTickets, context: &Context) -> Result<ExitKind, Failure
                 row.stage.to_string(),
                 format!("round {}", row.round),
                 format_dollars(row.usd_micros),
-                row.title.clone(),
+                short_title(&row.title),
             ]
         })
         .collect();
@@ -448,16 +449,16 @@ pub fn describe(stored: &Stored) -> Vec<String> {
         format!(", waits {waits}")
     };
     lines.push(format!("  {}{waits}", ticket.stage));
-    if let (Stage::Rework, Some(reason)) = (ticket.stage, &ticket.rework_reason) {
+    if let Some(reason) = ticket.open_rework() {
         let why = describe_rework_reason(ticket, reason);
         lines.push(format!("  sent back to the builder: {why}"));
     }
     if let Some(submission) = &ticket.submission {
         lines.push(format!(
-            "  commit {} on {} ({} files)",
+            "  commit {} on {} ({})",
             short_commit(&submission.commit),
             submission.branch,
-            submission.files.len()
+            count_noun(submission.files.len(), "file")
         ));
     }
     if let Some(approval) = &ticket.approval {

@@ -38,6 +38,7 @@ pub async fn perform(
     raw: bool,
     context: &Context,
 ) -> Result<ExitKind, Failure> {
+    // Transcripts are files of the machine that ran the agent, so no server is asked.
     let app = context.open_app().await?;
     let query = TranscriptQuery {
         headers_only: false,
@@ -60,11 +61,14 @@ pub async fn perform(
 }
 
 fn print_transcript(transcript: &Transcript, raw: bool, out: &Out) {
+    // The JSON answer has been printed as a whole.
     if out.json {
         return;
     }
     if raw {
         for line in &transcript.lines {
+            // As the agent wrote it: for other programs, and for a report to the makers of an
+            // agent.
             print_raw(&format!("{}\n", line.text));
         }
         return;
@@ -79,6 +83,7 @@ fn print_transcript(transcript: &Transcript, raw: bool, out: &Out) {
     }
     match &transcript.ended {
         Some(ended) => out.line(out.paint(Mood::Plain, &format!("  {}", format_totals(ended)))),
+        // The run goes on, or its worker was killed before it could write the end.
         None if transcript.started.is_some() => out.line("  (no end recorded)"),
         None => {}
     }
@@ -94,6 +99,7 @@ fn format_transcript_line(line: &TranscriptLine, out: &Out) -> String {
         TranscriptLineKind::Error => ("error: ", Some(Mood::Bad)),
         TranscriptLineKind::Other => ("", Some(Mood::Plain)),
     };
+    // Further lines stay in the column of the first, so that the eye finds the next entry.
     let indent = if line.kind == TranscriptLineKind::Output {
         "\n    "
     } else {

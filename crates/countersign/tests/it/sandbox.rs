@@ -6,19 +6,19 @@
     reason = "a test stops where its ground is missing, and says what it skips"
 )]
 
-mod ground;
-mod harm;
+mod attack_setup;
+mod home_view;
 mod homes;
 mod network;
 mod reach;
-mod shown;
+mod setup_is_harmless;
 
 use std::fmt::Write;
 
 use crate::support::skip;
+use attack_setup::{AttackSetup, Who, bubblewrap_is_here, people};
 use engine::process::ProcessExit;
 use engine::sandbox::{SandboxLevel, SandboxNetwork};
-use ground::{Ground, Who, bubblewrap_is_here, people};
 
 /// The fewest attempts that a run of the suite may consist of.
 const ATTEMPTS_MIN: usize = 100;
@@ -55,7 +55,7 @@ fn no_attack_succeeds_on_any_rung() {
     let mut broken = Vec::new();
     for (level, who, network) in combinations() {
         let column = name(level, who, &network);
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         let attacks = ground.attack();
         assert!(
             attacks.tried.len() >= ATTEMPTS_MIN,
@@ -98,7 +98,7 @@ fn unconfined_the_attacks_do_succeed() {
         skip::is_for_another_user("only root can run it as somebody without rights");
         return;
     }
-    let ground = Ground::new(SandboxLevel::Native, Who::Nobody, &SandboxNetwork::On);
+    let ground = AttackSetup::new(SandboxLevel::Native, Who::Nobody, &SandboxNetwork::On);
     let tried = ground.attack_unconfined();
     assert!(!ground.damage().is_empty());
     let succeeded = tried.iter().filter(|tried| tried.succeeded);
@@ -121,7 +121,7 @@ fn unconfined_the_attacks_do_succeed() {
 #[test]
 fn honest_work_succeeds_on_every_rung() {
     for (level, who, network) in combinations() {
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         let (code, said) = ground.honest_work();
         assert_eq!(code, Some(0), "{}\n{said}", name(level, who, &network));
         assert_eq!(ground.damage(), Vec::<String>::new());
@@ -131,7 +131,7 @@ fn honest_work_succeeds_on_every_rung() {
 #[test]
 fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
     for (level, who, network) in combinations() {
-        let ground = Ground::with_little_disk(level, who, &network);
+        let ground = AttackSetup::with_little_disk(level, who, &network);
         let (code, said) = ground.fill_the_disk();
         assert_eq!(code, Some(125), "{}\n{said}", name(level, who, &network));
         assert!(said.contains("left on the disk"), "{said}");
@@ -141,7 +141,7 @@ fn a_run_that_fills_the_disk_is_ended_before_it_is_full() {
 #[test]
 fn a_run_that_takes_too_much_memory_is_ended() {
     for (level, who, network) in combinations() {
-        let mut ground = Ground::new(level, who, &network);
+        let mut ground = AttackSetup::new(level, who, &network);
         let (code, said) = ground.take_all_memory();
         let column = name(level, who, &network);
         assert_eq!(code, Some(125), "{column}\n{said}");
@@ -153,7 +153,7 @@ fn a_run_that_takes_too_much_memory_is_ended() {
 #[test]
 fn a_run_that_forks_without_end_is_bounded() {
     for (level, who, network) in combinations() {
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         let (most, said) = ground.fork_without_end();
         let column = name(level, who, &network);
         assert!(most <= ground.processes * 2, "{column}: {most}\n{said}");
@@ -164,7 +164,7 @@ fn a_run_that_forks_without_end_is_bounded() {
 /// The one outside shares the mounts that the one inside is still putting together.
 #[test]
 fn a_root_that_takes_long_to_build_is_waited_for() {
-    let mut ground = Ground::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
+    let mut ground = AttackSetup::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
     let (code, said) = ground.say_in_a_large_root();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("it began"), "{said}");
@@ -185,7 +185,7 @@ async fn nothing_survives_a_stop_on_any_rung() {
             // The host that ends what is left runs as ourselves.
             continue;
         }
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         let ended = ground.stopped(CLINGERS).await;
         let column = name(level, who, &network);
         assert_eq!(ended.exit, ProcessExit::Cancelled, "{column}");
@@ -200,7 +200,7 @@ async fn nothing_survives_a_stop_on_any_rung() {
 
 #[test]
 fn an_unknown_rung_starts_nothing() {
-    let ground = Ground::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
+    let ground = AttackSetup::new(SandboxLevel::Native, Who::Ourselves, &SandboxNetwork::On);
     for (known, unknown) in [
         ("\"native\"", "\"none\""),
         ("\"on\"", "\"open\""),

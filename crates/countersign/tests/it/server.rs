@@ -1,8 +1,8 @@
 //! Stories told to a running server: by agents over MCP, by programs over REST, and by strangers.
 
-mod afar;
 mod agents;
 mod attempts;
+mod authentication;
 mod bridge;
 mod contracts;
 mod contracts_loops;
@@ -11,10 +11,9 @@ mod dashboard_access;
 mod dashboard_pages;
 mod dashboard_text;
 mod dashboard_work;
-mod door;
+mod faults;
 mod forge_news;
 mod git_http;
-mod harm;
 mod logs;
 mod messages;
 mod notify;
@@ -24,6 +23,7 @@ mod otel;
 mod proof;
 mod reads;
 mod refusals;
+mod remote_cli;
 mod rest;
 mod runs;
 mod spool;

@@ -1,34 +1,35 @@
 //! Whole tickets through the built program, on real repositories, with scripted crews.
 
 mod agents;
+mod answer_form;
+mod bad_builders;
+mod bad_reviews;
 mod base;
 mod briefs;
 mod builders;
 mod clean;
 mod commands;
-mod converge;
-mod crews;
+mod costs;
 mod demo;
 mod dependencies;
 mod epics;
 mod escalations;
 mod export;
-mod form;
 mod gate;
-mod ground;
+mod git_layouts;
 mod hostile;
-mod judges;
 pub mod learning;
-mod machine;
-mod money;
+mod loop_ends;
+mod moving_targets;
 mod proof;
 mod pull_requests;
 mod review;
+mod reviewers;
 mod run;
 mod session_hook;
 mod setup;
-mod stubborn;
-mod unruly;
+mod upgrade;
+mod weak_sandboxes;
 
 use crate::support::{Ran, TICKET, World};
 use serde_json::Value;

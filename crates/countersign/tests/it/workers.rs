@@ -1,18 +1,18 @@
 //! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
 
-mod abroad;
-mod afar;
 pub mod database;
-mod errands;
 mod fleet;
-mod hands;
-mod machine;
+mod https_and_ssh;
 mod outage;
+mod over_server;
 mod race;
+mod remote_machine;
 mod remotes;
+mod server_transports;
 mod tasks;
+mod tasks_over_server;
 mod trust;
-mod ways;
+mod worker_control;
 
 use serde_json::{Value, json};
 

@@ -13,12 +13,12 @@
     reason = "a benchmark prints, and stops at the first error"
 )]
 
-mod ground;
+mod fixture;
 
 use std::time::Duration;
 
+use fixture::{GitFixture, Kind};
 use flow::Stage;
-use ground::{Ground, Kind};
 
 const ROUNDS_MAX: usize = 5;
 
@@ -49,7 +49,7 @@ async fn measure(name: &str, tickets: usize, batch_max: u32, seconds: &str) -> D
         std::process::id()
     ));
     let check = format!("echo >> {}; sleep {seconds}", runs_file.display());
-    let ground = Ground::new(batch_max, &check).await;
+    let ground = GitFixture::new(batch_max, &check).await;
     let kinds: Vec<Kind> = (0..tickets).map(kind).collect();
     let ids = ground.approve(&kinds).await;
     let began = tokio::time::Instant::now();

@@ -89,17 +89,22 @@ fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
             "--no-color",
             "--disable-builtin-mcps",
         ])
+        // Everything is allowed and single tools are denied: without a person, a question would end
+        // the run.
         .args(&["--no-custom-instructions", "--allow-all-tools"])
         .flag(
             "--additional-mcp-config",
             ours.as_ref()
                 .map(|(path, _)| format!("@{}", path.display())),
         )
+        // The CLI writes only below directories that it was given, and the result file is outside
+        // the checkout.
         .flag("--add-dir", Some(&assignment.scratch))
         .flag("--add-dir", assignment.result_file.parent())
         .flag("--usage-output-file", Some(usage_file(assignment)))
         .flag("--model", assignment.model.as_ref())
         .args_if(judges, &["--deny-tool", "write"])
+        // In our sandbox a judge may run commands; without it a command could write.
         .args_if(judges && !confined, &["--deny-tool", "shell"]);
     let args = match &assignment.session {
         Some(session) => args.args(&[&format!("--resume={}", session.id)]),
@@ -107,6 +112,7 @@ fn invocation(_: &CliAgent, assignment: &AgentAssignment) -> Invocation {
     };
     let mut env = to_environment(&[("COPILOT_AUTO_UPDATE", "false")]);
     env.push((
+        // The CLI looks for its home in XDG_CONFIG_HOME otherwise, which may be the person's.
         "COPILOT_HOME".into(),
         assignment.home.join(".copilot").into(),
     ));
@@ -124,6 +130,7 @@ fn events(line: &str) -> Option<Vec<AgentEvent>> {
     let data = &value["data"];
     let started = |session, model| AgentEvent::Started { session, model };
     Some(match kind.as_str() {
+        // The model is named only here, and the session's id only at the end.
         "session.tools_updated" => vec![started(None, text(data, "/model"))],
         "assistant.message" => message_events(data),
         "tool.execution_start" => vec![tool_event(text(data, "/toolName"), data.get("arguments"))],
@@ -159,6 +166,7 @@ fn parse_usage_file(file: &str) -> Option<AgentEvent> {
     let sum = |name: &str| {
         let path = format!("/usage/{name}");
         let counts = models.values().filter_map(|model| number(model, &path));
+        // `None` if no model reports the number, which is not the same as zero.
         counts.reduce(u64::saturating_add)
     };
     Some(AgentEvent::Spent {

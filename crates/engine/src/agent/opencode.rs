@@ -114,7 +114,11 @@ fn settings(assignment: &AgentAssignment) -> Value {
         "permission": {
             "edit": word(!is_judge(assignment)),
             "bash": word(is_sandboxed(assignment)),
+            // The scratch directory and the result file are outside of the checkout. In the
+            // sandbox, the mounts decide what can be reached.
             "external_directory": word(is_sandboxed(assignment)),
+            // A page from the network is text from strangers, and the sandbox would refuse the host
+            // anyway.
             "webfetch": "deny",
         },
     });

@@ -28,12 +28,12 @@ fn native(cli: &'static AgentCli) -> CliAgent {
     }
 }
 
-struct Desk {
+struct AgentDir {
     dir: TempDir,
     host: ProcessHost,
 }
 
-impl Desk {
+impl AgentDir {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
         let host = ProcessHost {
@@ -105,7 +105,7 @@ fn text(report: &AgentReport) -> (&str, ResultSource) {
 
 #[tokio::test]
 async fn an_agent_gets_the_contract_and_the_brief_both_ways() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let report = desk
         .run("cat; cat $COUNTERSIGN_BRIEF_FILE; env | grep -v PWD | sort; pwd")
         .await;
@@ -138,7 +138,7 @@ async fn an_agent_gets_the_contract_and_the_brief_both_ways() {
 
 #[tokio::test]
 async fn the_result_file_wins_over_json_and_json_over_text() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let report = desk
         .run("echo '{\"a\":1}'; echo '{\"f\":1}' > $COUNTERSIGN_RESULT_FILE")
         .await;
@@ -154,14 +154,14 @@ async fn the_result_file_wins_over_json_and_json_over_text() {
 
 #[tokio::test]
 async fn a_result_of_an_earlier_attempt_is_not_taken_for_this_one() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     desk.run("echo old > $COUNTERSIGN_RESULT_FILE").await;
     assert_eq!(desk.run("true").await.result, None);
 }
 
 #[tokio::test]
 async fn a_result_file_that_is_a_link_is_not_followed() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     fs::write(desk.dir.path().join("secret"), "host secret").unwrap();
     let script = format!(
         "ln -s {}/secret $COUNTERSIGN_RESULT_FILE",
@@ -172,7 +172,7 @@ async fn a_result_file_that_is_a_link_is_not_followed() {
 
 #[tokio::test]
 async fn events_usage_session_and_model_are_kept() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let script = r#"
         echo '{"event":"start","session":"s-1","model":"m-1"}'
         echo '{"event":"say","text":"working"}'
@@ -201,7 +201,7 @@ async fn events_usage_session_and_model_are_kept() {
 
 #[tokio::test]
 async fn an_agent_that_is_not_installed_says_so() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let agent = CommandAgent {
         program: "no-such-agent".into(),
         args: Vec::new(),
@@ -226,7 +226,7 @@ async fn an_agent_that_is_not_installed_says_so() {
 
 #[tokio::test]
 async fn an_agent_that_hangs_is_a_report_with_what_it_said_so_far() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let agent = CommandAgent {
         program: "sh".into(),
         args: vec!["-c".into(), "echo half; sleep 600".into()],

@@ -11,7 +11,7 @@ pub enum Error {
     Refused(#[from] Refused),
     #[error("{0}")]
     Barred(#[from] Denied),
-    #[error("there is no ticket {0}; `countersign ticket list` shows those there are")]
+    #[error("there is no ticket {0}; `countersign ticket list` shows all tickets")]
     NoSuchTicket(TicketId),
     #[error("{ticket} depends on {dependency}, and there is no such ticket; add that one first")]
     NoSuchDependency {

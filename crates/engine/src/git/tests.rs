@@ -18,12 +18,12 @@ use tempfile::TempDir;
 
 use super::*;
 
-pub(super) struct Ground {
+pub(super) struct GitFixture {
     dir: TempDir,
     pub(super) repository: Repository,
 }
 
-impl Ground {
+impl GitFixture {
     /// Creates a repository on `main` with two commits.
     pub(super) async fn new() -> Self {
         let dir = TempDir::new().unwrap();
@@ -162,7 +162,7 @@ fn attempt_with(dir: &Path, args: &[&str], env: &[(&str, &Path)]) -> std::proces
 
 #[tokio::test]
 async fn a_repository_is_opened_from_anywhere_inside_it() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let inside = Repository::open(tool(), &ground.repo().join("src"))
         .await
         .unwrap();
@@ -175,7 +175,7 @@ async fn a_repository_is_opened_from_anywhere_inside_it() {
 
 #[tokio::test]
 async fn a_bare_repository_is_fine() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let bare = ground.dir.path().join("bare");
     ground.git(&["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
     let repository = Repository::open(tool(), &bare).await.unwrap();
@@ -204,7 +204,7 @@ async fn no_repository_and_no_commits_are_told_apart() {
 
 #[tokio::test]
 async fn a_name_that_is_an_option_or_nothing_names_no_commit() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     for rev in ["nowhere", "--all", "", "HEAD:README"] {
         let error = ground.repository.resolve(rev).await.unwrap_err();
         assert!(
@@ -216,7 +216,7 @@ async fn a_name_that_is_an_option_or_nothing_names_no_commit() {
 
 #[tokio::test]
 async fn the_dirty_list_has_changed_and_new_files() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     assert_eq!(
         ground.repository.dirty().await.unwrap(),
         Vec::<String>::new()
@@ -232,7 +232,7 @@ async fn the_dirty_list_has_changed_and_new_files() {
 
 #[tokio::test]
 async fn an_unfinished_merge_is_seen() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     assert_eq!(ground.repository.unfinished_operation(), None);
     write(&ground.repo().join(".git/MERGE_HEAD"), "x");
     assert_eq!(ground.repository.unfinished_operation(), Some("merge"));
@@ -240,7 +240,7 @@ async fn an_unfinished_merge_is_seen() {
 
 #[tokio::test]
 async fn files_changed_tells_renames_counts_and_binaries() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let before = ground.main().await;
     ground.git(&["mv", "src/lib.rs", "src/moved.rs"]);
     write(&ground.repo().join("README"), "three\nfour\n");
@@ -268,7 +268,7 @@ async fn files_changed_tells_renames_counts_and_binaries() {
 /// A change keeps its id on another base, and nothing that a reader could see is left out of it.
 #[tokio::test]
 async fn the_id_of_a_change_covers_place_bytes_and_binary_content() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let repo = ground.repo();
     let function =
         |name: &str, body: &str| format!("fn {name}() {{\n    a();\n{body}    b();\n}}\n");
@@ -315,7 +315,7 @@ async fn the_id_of_a_change_covers_place_bytes_and_binary_content() {
 
 #[tokio::test]
 async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let base = ground.main().await;
     let head = ground
         .change("t1", "src/lib.rs", "fn a() {}\nfn x() {}\nfn c() {}\n")
@@ -353,7 +353,7 @@ async fn a_diff_can_have_no_context_and_a_log_has_messages_and_people() {
 
 #[tokio::test]
 async fn rewriting_below_the_base_shows() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (base, head) = (ground.main().await, ground.change("t1", "x", "x").await);
     assert!(ground.repository.is_ancestor(&base, &head).await.unwrap());
     ground.git(&["checkout", "-q", "--orphan", "fresh"]);
@@ -370,7 +370,7 @@ async fn rewriting_below_the_base_shows() {
 
 #[tokio::test]
 async fn a_ref_is_kept_once_and_by_compare_and_swap() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (one, two) = (ground.main().await, ground.change("t1", "x", "x").await);
     let name = "refs/countersign/t1/1";
     let keep = |new: Oid, old: Option<Oid>| {

@@ -231,23 +231,23 @@ async fn run_with_token(
     agent: &AgentConfig,
     assignment: &AgentAssignment,
 ) -> Result<AgentReport, JobError> {
-    let pass = run_token::issue_token(context, agent, assignment).await?;
+    let guard = run_token::issue_token(context, agent, assignment).await?;
     let mut assignment = assignment.clone();
     assignment
         .env
-        .extend(pass.iter().flat_map(run_token::RunTokenGuard::environment));
-    assignment.mcp_endpoint = pass.as_ref().map(run_token::RunTokenGuard::mcp_endpoint);
+        .extend(guard.iter().flat_map(run_token::RunTokenGuard::environment));
+    assignment.mcp_endpoint = guard.as_ref().map(run_token::RunTokenGuard::mcp_endpoint);
     if let (Some(tools), Some(confinement)) = (&assignment.mcp_endpoint, &mut assignment.sandbox) {
         for host in hosts::hosts_in_text(&tools.url) {
             confinement.network.allow_host(host);
         }
     }
-    let token = pass.as_ref().map(|pass| pass.id().to_owned());
+    let token = guard.as_ref().map(|guard| guard.id().to_owned());
     let report = run_recorded(context, agent, &assignment, token).await;
-    if let (Some(pass), Ok(report)) = (&pass, &report) {
-        run_token::record_if_unconnected(context, pass, report).await;
+    if let (Some(guard), Ok(report)) = (&guard, &report) {
+        run_token::record_if_unconnected(context, guard, report).await;
     }
-    run_token::revoke_token(context, pass).await;
+    run_token::revoke_token(context, guard).await;
     report
 }
 

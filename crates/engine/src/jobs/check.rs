@@ -64,9 +64,25 @@ pub async fn run_checks(
     let commits = CheckedCommits { head, base };
     let mut site = CheckoutSite::for_check(context, head, base, "head").await?;
     cache_setup::add_caches(context, base, &mut site).await?;
+    let all = run_all(context, &site, commits).await?;
+    site.discard().await?;
+    if all.is_set_up && all.results.iter().all(|result| result.outcome.is_green()) {
+        // The commit may become the next base, which then needs no proof of its own.
+        base_proof::remember_green(context.project, head).await?;
+    }
+    Ok((all.results, all.artefacts))
+}
+
+/// Runs the setup in the checkout, then all checks.
+async fn run_all(
+    context: &JobContext<'_>,
+    site: &CheckoutSite,
+    commits: CheckedCommits<'_>,
+) -> Result<CheckBatch, JobError> {
+    let project = &context.project.config;
     let mut all = CheckBatch::default();
     if let Some(setup) = &project.setup.command {
-        let set_up = run_to_outcome(context, setup, &site, commits, "").await?;
+        let set_up = run_to_outcome(context, setup, site, commits, "").await?;
         all.artefacts.extend(set_up.artefacts);
         // A red setup says nothing about the other checks.
         if set_up
@@ -74,13 +90,15 @@ pub async fn run_checks(
             .iter()
             .any(|result| !result.outcome.is_green())
         {
-            return Ok((set_up.results, all.artefacts));
+            all.results = set_up.results;
+            return Ok(all);
         }
     }
+    all.is_set_up = true;
     let (parallel, serial): (Vec<&Check>, Vec<&Check>) =
         project.checks.iter().partition(|check| check.parallel);
     let mut runs: Vec<PendingChecks<'_>> =
-        vec![Box::pin(run_in_sequence(context, serial, &site, commits))];
+        vec![Box::pin(run_in_sequence(context, serial, site, commits))];
     for (at, check) in parallel.into_iter().enumerate() {
         runs.push(Box::pin(run_in_own_checkout(context, check, commits, at)));
     }
@@ -96,11 +114,7 @@ pub async fn run_checks(
             .position(|check| check.name == result.name)
     };
     all.results.sort_by_key(position);
-    if all.results.iter().all(|result| result.outcome.is_green()) {
-        // The commit may become the next base, which then needs no proof of its own.
-        base_proof::remember_green(context.project, head).await?;
-    }
-    Ok((all.results, all.artefacts))
+    Ok(all)
 }
 
 /// The commit that is checked, and the base of the change.
@@ -115,6 +129,8 @@ struct CheckedCommits<'a> {
 struct CheckBatch {
     results: Vec<CheckResult>,
     artefacts: Vec<Artefact>,
+    /// Whether the setup let the checks begin.
+    is_set_up: bool,
 }
 
 type PendingChecks<'a> = Pin<Box<dyn Future<Output = Result<CheckBatch, JobError>> + Send + 'a>>;
@@ -171,7 +187,9 @@ async fn run_in_own_checkout(
     let mut site = CheckoutSite::for_check(context, head, base, &format!("head{tag}")).await?;
     cache_setup::add_caches(context, base, &mut site).await?;
     cache_setup::run_setup(context, &site).await?;
-    run_to_outcome(context, check, &site, commits, &tag).await
+    let ran = run_to_outcome(context, check, &site, commits, &tag).await?;
+    site.discard().await?;
+    Ok(ran)
 }
 
 /// Runs one check to its final result: green, flaky, red because of the change, or already red on
@@ -204,6 +222,7 @@ async fn run_to_outcome(
     Ok(CheckBatch {
         results: vec![result.result],
         artefacts,
+        is_set_up: true,
     })
 }
 
@@ -220,6 +239,7 @@ async fn is_red_on_base(
         cache_setup::run_setup(context, &site).await?;
     }
     let ran = run_check(context, check, &site, &format!("base{tag}")).await?;
+    site.discard().await?;
     Ok(!ran.green)
 }
 

@@ -262,6 +262,21 @@ impl CheckoutSite {
         Ok(())
     }
 
+    /// Removes the checkout, its home and its temporary directory once nothing runs in it any more.
+    /// Build results of one check take gigabytes in some projects, and an open ticket may be checked
+    /// dozens of times. The output of the commands stays.
+    pub async fn discard(self) -> io::Result<()> {
+        let removing = tokio::task::spawn_blocking(move || {
+            for dir in [&self.dir, &self.home, &self.tmp, &self.changes] {
+                if dir.starts_with(&self.root) {
+                    remove_tree(dir)?;
+                }
+            }
+            Ok(())
+        });
+        removing.await.map_err(io::Error::other)?
+    }
+
     pub fn environment(
         &self,
         context: &JobContext<'_>,

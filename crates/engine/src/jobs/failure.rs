@@ -138,7 +138,10 @@ fn hint(context: &JobContext<'_>, exit: ProcessExit) -> String {
 
 fn failed_run(report: &AgentReport, what: &str) -> JobError {
     let transcript = report.transcript.display();
-    JobError::transient(format!("{}\ntranscript: {transcript}", what.trim_end()))
+    let what = what.trim_end();
+    // Words of an agent keep their lines; a short cause and the path are one sentence.
+    let separator = if what.contains('\n') { "\n" } else { "; " };
+    JobError::transient(format!("{what}{separator}transcript: {transcript}"))
 }
 
 pub fn to_job_error(error: agent::Error) -> JobError {

@@ -36,6 +36,7 @@ pub(super) async fn run_linter(
     // Behind a symbolic link, a linter may print either name of the checkout.
     let roots = repository_roots(context, std::slice::from_ref(&site.dir));
     let ran = run_with_stdout(context, &check, &site, "1", LINT_BYTES_MAX).await?;
+    site.discard().await?;
     let usage = Usage {
         wall_ms: ran.result.wall_ms,
         ..Usage::default()

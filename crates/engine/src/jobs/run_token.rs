@@ -89,7 +89,7 @@ pub async fn issue_token(
 /// Records that a run had to work without our tools because its CLI could not connect.
 pub async fn record_if_unconnected(
     context: &JobContext<'_>,
-    pass: &RunTokenGuard,
+    guard: &RunTokenGuard,
     report: &AgentReport,
 ) {
     let mut events = report.events.iter();
@@ -99,15 +99,15 @@ pub async fn record_if_unconnected(
         return;
     };
     let now = (context.project.clock)();
-    let mut noted = noted_of_token("tools_unconnected", &pass.token, now);
+    let mut noted = noted_of_token("tools_unconnected", &guard.token, now);
     noted.body["why"] = findings::shorten(&findings::one_line(why), WHY_CHARS_MAX).into();
     context.note(noted).await;
 }
 
 /// Revokes the token after the run. If that fails, the token still ends with its lease and its
 /// expiry.
-pub async fn revoke_token(context: &JobContext<'_>, pass: Option<RunTokenGuard>) {
-    let Some(RunTokenGuard { token, .. }) = pass else {
+pub async fn revoke_token(context: &JobContext<'_>, guard: Option<RunTokenGuard>) {
+    let Some(RunTokenGuard { token, .. }) = guard else {
         return;
     };
     let token = Box::new(token);

@@ -128,7 +128,7 @@ impl ProcessHost {
         let splitters = Splitter::pair(spec.limits.line_bytes, &env);
         let mut pipes =
             OutputPipes::new(&mut spawned, splitters, transcript, stdin_writer, on_line);
-        let mut exit = watch_child(
+        let exit = watch_child(
             &mut spawned,
             &mut pipes,
             &mut guard,
@@ -144,25 +144,14 @@ impl ProcessHost {
         while Instant::now() < until && timeout_at(until, pipes.read_next()).await == Ok(true) {}
         pipes.stdin_writer.close();
         pipes.flush(|_| true);
-        match (&confinement, exit) {
-            // The code 125 may come from a launcher that failed before there was a namespace.
-            (Some(confinement), ProcessExit::Code(code))
-                if code != i32::from(NOT_CONFINED) && confinement.ends_with_its_namespace() =>
-            {
-                guard.mark_over();
-            }
-            _ => guard.end(spec.limits.term_grace).await,
-        }
-        if let (
-            Some(monitor),
-            ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed,
-        ) = (&monitor, exit)
-            // A program can exceed its quota and end between two measurements. A run that we
-            // stopped ourselves keeps its cause.
-            && let Some(added) = monitor.excess().await
-        {
-            exit = disk_limit_exit(added);
-        }
+        let exit = guard
+            .settle(
+                confinement.as_ref(),
+                monitor.as_ref(),
+                spec.limits.term_grace,
+                exit,
+            )
+            .await;
         let proof = read_proof(confinement.as_ref(), exit)?;
         Ok(ProcessEnd {
             exit,
@@ -353,6 +342,38 @@ struct LiveRunGuard {
 }
 
 impl LiveRunGuard {
+    /// Ends what is left of the run. Returns its exit, which is another one if it turns out that
+    /// the run exceeded its disk quota.
+    async fn settle(
+        &mut self,
+        confinement: Option<&SandboxSpec>,
+        monitor: Option<&DiskMonitor>,
+        grace: Duration,
+        exit: ProcessExit,
+    ) -> ProcessExit {
+        // The code 125 may come from a launcher that failed before there was a namespace.
+        let had_namespace = matches!(exit, ProcessExit::Code(code) if code != i32::from(NOT_CONFINED))
+            && confinement.is_some_and(SandboxSpec::ends_with_its_namespace);
+        if had_namespace {
+            self.mark_over();
+        } else {
+            self.end(grace).await;
+        }
+        // A program can exceed its quota and end between two measurements. A run that we stopped
+        // ourselves keeps its cause.
+        let ended_by_itself = matches!(
+            exit,
+            ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Dismissed
+        );
+        match monitor {
+            Some(monitor) if ended_by_itself => match monitor.excess().await {
+                Some(added) => disk_limit_exit(added),
+                None => exit,
+            },
+            Some(_) | None => exit,
+        }
+    }
+
     fn start(host: &ProcessHost, run_id: &super::RunId) -> Result<Self, Error> {
         let record = LiveRunRecord::create(&host.data_dir, run_id)?;
         let mut family = ProcessTree::of(record.mark(), None);

@@ -1,14 +1,14 @@
 //! The landing queue on a real repository: what lands, what goes back, and who has the turn.
 
-#[path = "../../examples/landing/ground.rs"]
-mod ground;
+#[path = "../../examples/landing/fixture.rs"]
+mod fixture;
 
+use fixture::{GitFixture, Kind};
 use flow::Stage;
 use flow::landing::LandingStyle;
 use flow::ticket::ReworkReason;
-use ground::{Ground, Kind};
 
-impl Ground {
+impl GitFixture {
     /// Runs git in the repository.
     fn git(&self, args: &[&str]) -> String {
         self.git_with_index(".git/index", args)
@@ -34,7 +34,7 @@ impl Ground {
 
 #[tokio::test]
 async fn a_batch_lands_but_for_the_conflict_and_the_red_pair() {
-    let ground = Ground::new(8, "true").await;
+    let ground = GitFixture::new(8, "true").await;
     let kinds = [
         Kind::Plain,
         Kind::Conflicts,
@@ -72,7 +72,7 @@ async fn a_batch_lands_but_for_the_conflict_and_the_red_pair() {
 
 #[tokio::test]
 async fn two_queues_on_one_branch_do_not_fight() {
-    let ground = Ground::new(2, "true").await;
+    let ground = GitFixture::new(2, "true").await;
     let ids = ground.approve(&[Kind::Plain; 6]).await;
     tokio::join!(ground.land(&ids), ground.land(&ids));
     for id in &ids {
@@ -89,7 +89,7 @@ async fn a_queue_of_three_lands_in_every_style_with_who_countersigned() {
         LandingStyle::Squash,
         LandingStyle::Rebase,
     ] {
-        let ground = Ground::with_style(8, "true", style).await;
+        let ground = GitFixture::with_style(8, "true", style).await;
         let ids = ground.approve(&[Kind::Plain; 3]).await;
         ground.land(&ids).await;
         for id in &ids {
@@ -117,7 +117,7 @@ async fn a_queue_of_three_lands_in_every_style_with_who_countersigned() {
 #[tokio::test]
 async fn conflicts_and_red_pairs_go_back_in_every_style_and_land_after_rework() {
     for style in [LandingStyle::Squash, LandingStyle::Rebase] {
-        let ground = Ground::with_style(8, "true", style).await;
+        let ground = GitFixture::with_style(8, "true", style).await;
         let kinds = [Kind::Plain, Kind::Conflicts, Kind::Plain, Kind::RedTogether];
         let ids = ground.approve(&kinds).await;
         ground.land(&ids).await;
@@ -134,13 +134,13 @@ async fn conflicts_and_red_pairs_go_back_in_every_style_and_land_after_rework() 
 #[tokio::test]
 async fn a_landing_that_was_killed_before_its_report_is_recognised() {
     for style in [LandingStyle::Squash, LandingStyle::Rebase] {
-        let ground = Ground::with_style(8, "true", style).await;
+        let ground = GitFixture::with_style(8, "true", style).await;
         let ids = ground.approve(&[Kind::Plain]).await;
         let first = ground.git(&["rev-parse", "main"]);
         ground.land(&ids).await;
         let tip = ground.git(&["rev-parse", "main"]);
         // The same again, as if the store had never heard of it: its refs are there.
-        let again = Ground::with_style(8, "true", style).await;
+        let again = GitFixture::with_style(8, "true", style).await;
         let ids = again.approve(&[Kind::Plain]).await;
         let approved = again.ticket(&ids[0]).await.approval.unwrap().commit;
         let squashed = again.git(&[
@@ -174,7 +174,7 @@ async fn a_landing_that_was_killed_before_its_report_is_recognised() {
 #[tokio::test]
 async fn a_change_that_the_base_has_already_goes_to_a_person() {
     for style in [LandingStyle::Squash, LandingStyle::Rebase] {
-        let ground = Ground::with_style(8, "true", style).await;
+        let ground = GitFixture::with_style(8, "true", style).await;
         let ids = ground.approve(&[Kind::Plain]).await;
         let approved = ground.ticket(&ids[0]).await.approval.unwrap().commit;
         let by_hand = ground.git(&[
@@ -198,7 +198,7 @@ async fn a_change_that_the_base_has_already_goes_to_a_person() {
 #[tokio::test]
 async fn a_squash_that_is_another_diff_than_the_approved_one_does_not_land() {
     for style in [LandingStyle::Squash, LandingStyle::Rebase] {
-        let ground = Ground::with_style(8, "true", style).await;
+        let ground = GitFixture::with_style(8, "true", style).await;
         let ids = ground.approve(&[Kind::Plain]).await;
         let approved = ground.ticket(&ids[0]).await.approval.unwrap().commit;
         // Someone lands one file of the change by hand.

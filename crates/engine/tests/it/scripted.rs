@@ -42,11 +42,11 @@ const SCRIPT: &str = r#"{
     "verify": {"rounds": [[{"wait_ms": 1}, {"exit": 7}]], "repeat_last": false}
 }"#;
 
-struct Desk {
+struct AgentDir {
     dir: TempDir,
 }
 
-impl Desk {
+impl AgentDir {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
         fs::create_dir(dir.path().join("work")).unwrap();
@@ -115,7 +115,7 @@ impl Desk {
 
 #[tokio::test]
 async fn a_builder_errs_and_mends_over_two_rounds() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let first = desk.play(AgentRole::Build, 1, 1).await;
     assert_eq!(first.exit, ProcessExit::Code(0), "{}", first.complaint);
     assert_eq!(
@@ -151,7 +151,7 @@ async fn a_builder_errs_and_mends_over_two_rounds() {
 
 #[tokio::test]
 async fn slots_failures_and_exit_codes_are_as_written() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     assert_eq!(
         desk.play(AgentRole::Review, 4, 1).await.exit,
         ProcessExit::Code(0)

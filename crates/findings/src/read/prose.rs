@@ -99,7 +99,7 @@ impl Prose {
         }
     }
 
-    pub fn way(&self, sureness: u8) -> ReviewFormat {
+    pub fn format(&self, sureness: u8) -> ReviewFormat {
         if sureness == 0 {
             ReviewFormat::Nothing
         } else if !self.headed && self.drafts.is_empty() {

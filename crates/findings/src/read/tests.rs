@@ -12,7 +12,7 @@ fn the_arguments_of_a_review_tool_are_read() {
     );
     assert_eq!(review.claim, ReviewClaim::ChangesRequested);
     assert_eq!(review.notes.as_deref(), Some("The cache is never cleared."));
-    assert_eq!(review.way, ReviewFormat::Json);
+    assert_eq!(review.format, ReviewFormat::Json);
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_fenced_list_of_findings_is_read() {
     let review = read(
         "I looked at it.\n\n```json\n[{\"file\": \"lib/cart.py\", \"line_number\": 9, \"severity\": \"MAJOR\", \"description\": \"Totals are summed as floats\", \"suggested_fix\": \"Use Decimal\", \"category\": \"correctness\"}]\n```\n",
     );
-    assert_eq!(review.way, ReviewFormat::JsonInProse);
+    assert_eq!(review.format, ReviewFormat::JsonInProse);
     let finding = &review.findings[0];
     assert_eq!(
         (finding.file.as_deref(), finding.line),
@@ -112,7 +112,7 @@ fn json_that_approves_with_a_critical_finding_does_not_approve() {
 fn an_approval_that_is_cut_off_is_no_approval() {
     let review = read(r#"{"approved": true, "findings": [{"severity": "low", "title": "Typ"#);
     assert_eq!(review.claim, ReviewClaim::Unknown);
-    assert_eq!(review.way, ReviewFormat::RepairedJson);
+    assert_eq!(review.format, ReviewFormat::RepairedJson);
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn a_reviewer_that_stopped_before_its_verdict_has_not_approved() {
         "The test suite of the other branch is still running; I am waiting for it to end before I run the new tests. I will finalize my findings then.",
     );
     assert_eq!(
-        (review.claim, review.findings.len(), review.way),
+        (review.claim, review.findings.len(), review.format),
         (ReviewClaim::Unknown, 0, ReviewFormat::Nothing)
     );
 }
@@ -191,7 +191,7 @@ fn raw_line_ends_in_strings_are_repaired() {
         "{\"findings\": [{\"title\": \"Catalogue is loaded at once\", \"severity\": \"medium\", \"fix_example\": \"-a\n+b\nc\", \"where\": {\"file\": \"d/p.ts\", \"line\": 1}}]}",
     );
     assert_eq!(
-        (review.way, review.findings.len()),
+        (review.format, review.findings.len()),
         (ReviewFormat::RepairedJson, 1)
     );
 }

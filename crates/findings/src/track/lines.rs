@@ -132,17 +132,6 @@ impl LineMap {
         }
     }
 
-    /// Returns whether the change touches any of these lines of the old commit.
-    pub fn touches_lines(&self, file: &str, line: u32, end_line: Option<u32>) -> bool {
-        let Some(change) = self.files.get(file) else {
-            return false;
-        };
-        let end = end_line.unwrap_or(line).max(line);
-        change.hunks.iter().any(|hunk| {
-            hunk.old_len > 0 && hunk.old_start <= end && line < hunk.old_start + hunk.old_len
-        })
-    }
-
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }

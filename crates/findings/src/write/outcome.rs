@@ -40,7 +40,7 @@ pub fn reported_findings(review: &Review) -> Vec<Finding> {
     let must_fix = all.iter().any(is_open_must_fix);
     match review.claim {
         ReviewClaim::ChangesRequested if !must_fix => all.push(refusal(review)),
-        ReviewClaim::Unknown if all.is_empty() && review.way == ReviewFormat::Nothing => {
+        ReviewClaim::Unknown if all.is_empty() && review.format == ReviewFormat::Nothing => {
             all.push(rated(
                 "Nothing in this text could be read as a review",
                 Severity::High,

@@ -9,7 +9,7 @@ use findings::Finding;
 use super::Refused;
 use super::panel::ReviewReuse;
 use super::transition::{Transition, exceeded_budget};
-use crate::event::Choice;
+use crate::event::{Choice, Role};
 use crate::ledger::IncomingFinding;
 use crate::policy::{Policy, ROUNDS_HARD_CAP};
 use crate::ticket::{
@@ -55,6 +55,34 @@ pub fn available_choices(ticket: &Ticket, policy: &Policy) -> Vec<Choice> {
         .filter(|(possible, _)| *possible)
         .map(|(_, choice)| choice)
         .collect()
+}
+
+/// Returns the role that a reassignment most likely helps: the one whose work stopped the ticket.
+pub fn role_to_reassign(ticket: &Ticket) -> Role {
+    let reason = ticket
+        .escalation
+        .as_ref()
+        .map(|escalation| &escalation.reason);
+    let is_builders = match reason {
+        Some(
+            Reason::RedChecks { .. }
+            | Reason::ForbiddenPaths { .. }
+            | Reason::Conflicts { .. }
+            | Reason::RedOnBase { .. }
+            | Reason::BaseRed { .. },
+        ) => true,
+        Some(Reason::RetriesExhausted { .. } | Reason::HelpRequested { .. }) => {
+            let from = ticket.escalation.as_ref().map(|escalation| escalation.from);
+            from != Some(Stage::Reviewing)
+        }
+        _ => false,
+    };
+    // Without a commit there is nothing that another reviewer could read.
+    if is_builders || ticket.submission.is_none() {
+        Role::Builder
+    } else {
+        Role::Reviewer
+    }
 }
 
 /// Whether to continue means one more round, rather than the interrupted step again.

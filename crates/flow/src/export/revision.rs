@@ -15,7 +15,14 @@ use crate::ticket::{RoundFinding, Ticket};
 /// Returns the revision context of one round, by default the last: the ticket, the report, the
 /// instructions with scores and notes, and the feedback of all earlier rounds.
 pub fn revision_context(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound> {
-    let number = select_round(ticket, round)?.number;
+    let round = select_round(ticket, round)?;
+    let number = round.number;
+    if round.verdict.approved {
+        return Err(NoSuchRound::Approved {
+            ticket: ticket.id.clone(),
+            round: number,
+        });
+    }
     let mut feedback = feedback_by_round(ticket);
     feedback.retain(|one| one.round < number);
     Ok(json!({

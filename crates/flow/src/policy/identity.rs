@@ -150,7 +150,8 @@ fn entry(table: &str, key: &str, value: Value, unsaid: Option<&Value>) -> Option
 }
 
 /// Adds limits that no longer exist, with their old defaults and at their old places: ids of stored
-/// policies were made with them.
+/// policies were made with them. A policy that had set one of them has another id today; the audit
+/// of the log knows that (`Ticket::with_policies_named`).
 fn with_retired_limits(limits: Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (key, value) in limits {

@@ -27,19 +27,6 @@ pub struct Refusal {
 }
 
 impl Ticket {
-    /// Removes the sentences of the verdicts and keeps the decisions, to compare a replayed ticket
-    /// with one that an earlier version stored.
-    #[must_use]
-    pub fn without_wording(mut self) -> Self {
-        for round in &mut self.rounds {
-            round.verdict = round.verdict.clone().without_wording();
-            // Earlier versions did not keep them.
-            round.findings.clear();
-            round.scores.clear();
-        }
-        self
-    }
-
     /// Whether the task asks a reviewer that refused to countersign after all.
     pub fn asks_to_countersign(&self, task: &Task) -> bool {
         let Task::Review { reviewer, .. } = task else {

@@ -262,3 +262,19 @@ fn every_kind_of_cap_stops_the_round_the_ticket_and_the_day() {
         assert!(flow::exceeded_daily_budget(&story.ticket, &story.policy, less).is_none());
     }
 }
+
+#[test]
+fn a_request_names_its_dollars_once() {
+    let read = |usd, micros| Caps::of_request(usd, micros, Some(7), None);
+    let caps = Caps {
+        usd_micros: Some(2_500_000),
+        tokens: Some(7),
+        wall_secs: None,
+    };
+    assert_eq!(read(Some(2.5), None), Ok(caps));
+    // The name of the first versions.
+    assert_eq!(read(None, Some(2_500_000)), Ok(caps));
+    assert!(read(Some(2.5), Some(1)).unwrap_err().contains("keep usd"));
+    assert!(read(Some(-1.0), None).is_err());
+    assert!(read(Some(f64::NAN), None).is_err());
+}

@@ -2,7 +2,7 @@
 //! workers, two tickets, crashes, pauses, lost answers, duplicates and a person can interfere. Five
 //! bugs of the code around it are switched on in turn; each must be found.
 
-mod desk;
+mod decision_cache;
 mod rules;
 mod world;
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use flow::Stage;
 
-use desk::Desk;
+use decision_cache::DecisionCache;
 use rules::Rules;
 use world::{Bug, Fate, ModelAction, Pending, TICKETS, Violation, World};
 
@@ -39,7 +39,7 @@ struct Found {
 
 /// Searches breadth first, so that the first violation has the shortest path.
 fn search(plan: Plan) -> Found {
-    let mut desk = Desk::new();
+    let mut desk = DecisionCache::new();
     let first = world::begin(&mut desk, plan.depends, plan.fate);
     let mut seen: HashSet<u64, Quick> = HashSet::default();
     seen.insert(mark(&first));
@@ -162,7 +162,7 @@ fn way_to(
 
 /// Checks the invariants of every state.
 fn holds(
-    desk: &Desk,
+    desk: &DecisionCache,
     world: &World,
     actions: &[ModelAction],
     depends: bool,
@@ -207,7 +207,7 @@ fn holds(
 
 /// Whether the ticket that the other waits for is active, waits for a person, or has an update on
 /// its way.
-fn first_can_still_tell(desk: &Desk, world: &World) -> bool {
+fn first_can_still_tell(desk: &DecisionCache, world: &World) -> bool {
     let alive = !desk.facts(world.tickets[0]).stage.is_terminal();
     let news = world.rows[0].iter().flatten().any(|row| row.kind.is_news());
     alive || news || world.pending.is_some()
@@ -302,7 +302,7 @@ fn no_order_of_any_two_adversities_breaks_the_small_world() {
 /// Goes deeper than a search can: all faults at once, along random paths.
 #[test]
 fn no_random_way_through_everything_at_once_breaks_the_small_world() {
-    let mut desk = Desk::new();
+    let mut desk = DecisionCache::new();
     let mut seed = 1_u64;
     let mut die = |most: usize| {
         seed ^= seed << 13;

@@ -23,6 +23,7 @@ impl Forgejo {
         &self,
         draft: &CommentDraft,
     ) -> Result<ForgeComment, ForgeError> {
+        // The marker is in the body, because a comment has no other field for our key.
         let marked = marked("topic", &draft.topic.0, &draft.body);
         let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
         let path = self.path(&format!("/issues/{}/comments", encoded(&draft.on)));
@@ -30,6 +31,7 @@ impl Forgejo {
         let found = self.own_among(found, "topic", &draft.topic.0).await?;
         let request = json!({"body": body});
         let written = match found {
+            // An equal text is not written again, because every edit marks the comment as edited.
             Some(found) if text(&found, "body") == body => found,
             Some(found) => {
                 let path = self.path(&format!("/issues/comments/{}", id(&found)));
@@ -47,8 +49,10 @@ impl Forgejo {
     async fn try_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
         let state = match goal {
             IssueGoal::Open => "open",
+            // Forgejo keeps no reason for closing an issue.
             IssueGoal::Done | IssueGoal::NotPlanned => "closed",
             IssueGoal::Labels(edit) => return self.try_labels(key, edit).await.map(drop),
+            // An issue has no list of links, so a comment with a topic of its own is the link.
             IssueGoal::Linked(link) => {
                 let draft = CommentDraft {
                     on: key.to_owned(),
@@ -65,6 +69,7 @@ impl Forgejo {
             }
         };
         let path = self.path(&format!("/issues/{}", encoded(key)));
+        // A write that changes nothing would still count against the pace of writes.
         if self.rest.get(&path).await?["state"] == state {
             return Ok(());
         }
@@ -104,6 +109,8 @@ impl Tracker for Forgejo {
     async fn permission_of(&self, login: &str) -> Result<ForgePermission, ForgeError> {
         let path = self.path(&format!("/collaborators/{}/permission", encoded(login)));
         let found = self.rest.get_maybe(&path).await?;
+        // A login that is unknown and one that is no collaborator are both 404. Neither may do
+        // anything.
         Ok(found.map_or(ForgePermission::None, |found| {
             read::permission(&text(&found, "permission"))
         }))
@@ -114,10 +121,12 @@ impl Tracker for Forgejo {
         let Some(found) = self.rest.get_maybe(&path).await? else {
             return Ok(None);
         };
+        // Pull requests are issues too, with numbers from the same sequence.
         if !found["pull_request"].is_null() {
             return Ok(None);
         }
         let mut issue = read::issue(&found);
+        // Dependencies can be switched off for a repository, and are then not found.
         let waits_for = self.rest.get_maybe(&format!("{path}/dependencies")).await?;
         let waits_for = waits_for.unwrap_or_default();
         let waits_for = entries(&waits_for).iter();
@@ -138,6 +147,7 @@ impl Tracker for Forgejo {
                 what: "query for issues: use a label or an assignee",
             });
         }
+        // Only open issues are asked for, because a closed one starts nothing.
         let mut path = self.path("/issues?state=open&type=issues");
         if !filter.labels.is_empty() {
             path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
@@ -159,13 +169,17 @@ impl Tracker for Forgejo {
                     .any(|one| one.eq_ignore_ascii_case(name))
             })
         };
+        // A server that does not know `type` returns pull requests as well.
         let found = found.iter().filter(|issue| issue["pull_request"].is_null());
         let mut issues: Vec<_> = found.map(read::issue).filter(has).collect();
+        // The answer is not sorted by update, and the cursor is the newest update.
         issues.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
         let newest = issues.last().map(|issue| issue.updated_at.clone());
         Ok(IssuePage {
             issues,
             cursor: ForgeCursor {
+                // An empty page keeps the cursor. Our own clock would lose what happens before it
+                // by the server's clock.
                 updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
                 etag: None,
             },
@@ -185,6 +199,7 @@ impl Tracker for Forgejo {
             let path = self.path(&format!("/issues/comments{filter}"));
             self.list(&path).await?
         };
+        // The list of a whole repository names the issue of a comment only by its address.
         let comment = |entry| read::comment(entry, &read::belongs_to(entry), &own);
         let mut comments: Vec<_> = found.iter().map(comment).collect();
         for comment in &mut comments {
@@ -192,6 +207,8 @@ impl Tracker for Forgejo {
                 comment.comment.on.clone_from(on);
             }
         }
+        // Not `>`: times have seconds only, and a second comment of the same second would be lost.
+        // The jobs that they queue have keys, so a repetition does nothing.
         comments.retain(|comment| comment.updated_at >= *since);
         comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
         let newest = comments.last().map(|comment| comment.updated_at.clone());

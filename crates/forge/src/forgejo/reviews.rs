@@ -41,11 +41,13 @@ impl Forgejo {
         reviews: &[Value],
     ) -> Result<Vec<Value>, ForgeError> {
         let mut all = Vec::new();
+        // One call for each review, so reviews without comments are left out.
         let with_comments = reviews
             .iter()
             .filter(|review| review["comments_count"] != 0);
         for review in with_comments {
             let path = format!("{}/{}/comments", self.reviews_path(change), id(review));
+            // A review can be deleted between the two calls.
             let found = self.rest.get_maybe(&path).await?.unwrap_or_default();
             all.extend(crate::json::entries(&found).iter().cloned());
         }
@@ -55,6 +57,7 @@ impl Forgejo {
     async fn own_comments(&self, change: u64) -> Result<Vec<Value>, ForgeError> {
         let own = self.own_login().await?;
         let reviews = self.list(&self.reviews_path(change)).await?;
+        // Only our own: anybody can copy a marker into a comment.
         let reviews: Vec<Value> = reviews.into_iter().filter(|one| is_own(one, own)).collect();
         self.inline_comments(change, &reviews).await
     }
@@ -81,6 +84,7 @@ impl Forgejo {
         if draft.event == ReviewEvent::Withdraw {
             return self.withdraw(&path, &draft.body).await;
         }
+        // One call publishes the review with its comments, so a review that is there is complete.
         let found = self.find_own(&path, "review", &draft.key).await?;
         let known = self.own_comments(draft.change).await?;
         let is_known = |key: &str| {
@@ -122,6 +126,7 @@ impl Forgejo {
         let found = self.list(path).await?;
         let counts = |one: &&Value| {
             is_own(one, own)
+                // A dismissed review stays in the list with its state.
                 && one["dismissed"] != true
                 && matches!(one["state"].as_str(), Some("APPROVED" | "REQUEST_CHANGES"))
         };
@@ -178,6 +183,7 @@ impl Forgejo {
         let written = self
             .try_comment(&CommentDraft {
                 on: draft.change.to_string(),
+                // The topic makes it one comment for each finding, however often this is repeated.
                 topic: CommentTopic(format!("finding:{}", finding.key)),
                 body: finding.body.clone(),
             })
@@ -211,6 +217,7 @@ impl Forgejo {
         }
         let body = cut_body(&marked("reply", &key, body), BODY_CHARS_MAX, CUT_NOTICE);
         let mut reply = json!({"path": first["path"], "body": body});
+        // The API cannot answer a comment. A comment on the same line joins the conversation there.
         reply["new_position"] = first["position"].clone();
         reply["old_position"] = first["original_position"].clone();
         // A line has one position that counts, and the other is zero.

@@ -24,6 +24,7 @@ impl Github {
     ) -> Result<(Vec<Value>, Option<String>), ForgeError> {
         let more = etag.map(|etag| ("if-none-match", etag.to_owned()));
         let response = self.rest.get_with(path, more.as_slice()).await?;
+        // Nothing has changed. Such an answer does not count against the limit of calls.
         if response.status == 304 {
             return Ok((Vec::new(), etag.map(str::to_owned)));
         }
@@ -32,11 +33,15 @@ impl Github {
     }
 
     async fn try_issue_state(&self, key: &str, goal: &IssueGoal) -> Result<(), ForgeError> {
+        // The reason is shown next to the state: a plan that was dropped does not look like work
+        // done.
         let (state, reason) = match goal {
             IssueGoal::Open => ("open", Value::Null),
             IssueGoal::Done => ("closed", json!("completed")),
             IssueGoal::NotPlanned => ("closed", json!("not_planned")),
             IssueGoal::Labels(edit) => return self.try_labels(key, edit).await.map(drop),
+            // Links between issues and pull requests are made from words in their texts, and not by
+            // a call. A comment with a topic of its own says the same.
             IssueGoal::Linked(link) => {
                 let draft = CommentDraft {
                     on: key.to_owned(),
@@ -53,6 +58,7 @@ impl Github {
             }
         };
         let path = self.path(&format!("/issues/{}", encoded(key)));
+        // Looks first: a write that changes nothing would still count against the pace of writes.
         let found = self.rest.get(&path).await?;
         if found["state"] == state {
             return Ok(());
@@ -75,6 +81,7 @@ impl Tracker for Github {
         let login = self.own_login().await?.to_owned();
         let repository = self.rest.get(&self.root).await?;
         let permissions = &repository["permissions"];
+        // From the most to the least: an administrator has all three.
         let may = |name: &str| permissions[name] == true;
         let permission = match () {
             () if may("admin") => ForgePermission::Admin,
@@ -107,6 +114,7 @@ impl Tracker for Github {
         let Some(found) = self.rest.get_maybe(&path).await? else {
             return Ok(None);
         };
+        // A pull request is an issue too, with a number from the same sequence.
         if !found["pull_request"].is_null() {
             return Ok(None);
         }
@@ -134,6 +142,8 @@ impl Tracker for Github {
                 what: "query for issues: use a label or an assignee",
             });
         }
+        // Oldest update first, one page at a time: what does not fit is on the next page after the
+        // cursor.
         let mut path = self.path("/issues?state=open&sort=updated&direction=asc&per_page=100");
         if !filter.labels.is_empty() {
             path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
@@ -195,12 +205,14 @@ impl Tracker for Github {
     }
 
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        // GitHub has eight reactions; these are the nearest to seen, done and refused.
         let content = match reaction {
             Reaction::Seen => "eyes",
             Reaction::Done => "+1",
             Reaction::Refused => "confused",
         };
         let list = match comment.kind {
+            // The two kinds of comments are counted separately and have addresses of their own.
             CommentKind::Plain => "issues",
             CommentKind::Inline => "pulls",
         };

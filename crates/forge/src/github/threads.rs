@@ -34,6 +34,7 @@ pub fn comment(anchor: &LineAnchor, body: &str) -> Value {
         DiffSide::Right => "RIGHT",
     };
     let mut value = json!({"path": anchor.path, "line": anchor.line, "side": side, "body": body});
+    // One line must not be written as a range: GitHub refuses a start that is its end.
     if let Some(start) = anchor.start_line {
         value["start_line"] = json!(start);
         value["start_side"] = json!(side);
@@ -60,6 +61,7 @@ impl Github {
     pub(super) async fn try_thread(&self, draft: &ThreadDraft) -> Result<ReviewThread, ForgeError> {
         let path = self.comments_path(draft.change);
         let finding = &draft.finding;
+        // A thread that is there stays where it is, also if the finding has moved.
         if let Some(found) = self.find_own(&path, "finding", &finding.key).await? {
             let place = if found["subject_type"] == "file" {
                 ThreadPlace::File
@@ -106,6 +108,7 @@ impl Github {
                 Err(error) => return Err(error),
             }
         }
+        // No place in the diff. A comment cannot be resolved, but it can be found and edited.
         let comment = CommentDraft {
             on: draft.change.to_string(),
             topic: CommentTopic(format!("finding:{}", finding.key)),
@@ -120,6 +123,7 @@ impl Github {
 
     pub(super) async fn try_settle(&self, answer: &ThreadAnswer) -> Result<(), ForgeError> {
         let path = self.comments_path(answer.change);
+        // An answer goes to the first comment of the thread; replies to replies are not possible.
         let Some(first) = self.find_own(&path, "finding", &answer.finding).await? else {
             return Err(ForgeError::NotFound {
                 what: format!("thread of {}", answer.finding),
@@ -139,6 +143,7 @@ impl Github {
                     .await?;
             }
         }
+        // REST knows comments and no threads, so their state is read and changed by GraphQL.
         let (thread, is_resolved) = self.thread_of(answer.change, &id(&first)).await?;
         let verb = match answer.state {
             ThreadState::Resolved if !is_resolved => "resolveReviewThread",
@@ -154,6 +159,7 @@ impl Github {
     async fn threads(&self, change: u64) -> Result<Vec<(String, String, bool)>, ForgeError> {
         let mut all = Vec::new();
         let mut after = Value::Null;
+        // A cursor that never ends would keep us here.
         for _ in 0..THREAD_PAGES_MAX {
             let variables =
                 json!({"owner": self.owner, "name": self.name, "number": change, "after": after});
@@ -193,6 +199,7 @@ impl Github {
             json!({"owner": self.owner, "name": self.name, "number": change, "after": null});
         let data = self.graphql_read(THREADS, &variables).await?;
         let found = &data["repository"]["pullRequest"];
+        // The mutation fails if there is nothing to change.
         if found["isDraft"] == draft {
             return Ok(());
         }

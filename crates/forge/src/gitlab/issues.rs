@@ -23,6 +23,7 @@ use crate::{ForgeError, Tracker};
 const DEVELOPER: u64 = 30;
 const MAINTAINER: u64 = 40;
 
+/// Guests and reporters read, developers push, maintainers and owners administer.
 fn permission(level: u64) -> ForgePermission {
     match level {
         0 => ForgePermission::None,
@@ -37,6 +38,7 @@ impl Gitlab {
     fn noteable(&self, on: &str) -> String {
         match on.strip_prefix('#') {
             Some(issue) => self.path(&format!("/issues/{}", encoded(issue))),
+            // Issues and merge requests are counted separately, so one number names two things.
             None => self.path(&format!("/merge_requests/{}", encoded(on))),
         }
     }
@@ -48,6 +50,7 @@ impl Gitlab {
 
     async fn try_comment(&self, draft: &CommentDraft) -> Result<ForgeComment, ForgeError> {
         let marked = marked("topic", &draft.topic.0, &draft.body);
+        // GitLab refuses a longer note instead of cutting it.
         let body = cut_body(&marked, BODY_CHARS_MAX, CUT_NOTICE);
         let path = format!("{}/notes", self.noteable(&draft.on));
         let found = self.find_own(&path, "topic", &draft.topic.0).await?;
@@ -71,8 +74,12 @@ impl Gitlab {
         let path = self.issue_path(key);
         let (state, event) = match goal {
             IssueGoal::Open => ("opened", "reopen"),
+            // GitLab keeps no reason for closing, so a plan that was dropped looks like one that
+            // was done.
             IssueGoal::Done | IssueGoal::NotPlanned => ("closed", "close"),
             IssueGoal::Labels(edit) => return self.try_labels(&path, edit).await.map(drop),
+            // Links of GitLab go to its own issues only, so the address of a pull request becomes a
+            // note.
             IssueGoal::Linked(link) => {
                 let number = key.strip_prefix('#').unwrap_or(key);
                 let draft = CommentDraft {
@@ -90,6 +97,8 @@ impl Gitlab {
             }
         };
         let found = self.rest.get(&path).await?;
+        // The state is `opened` and the event `reopen`. A write that changes nothing would still
+        // count against the pace of writes.
         if found["state"] == state {
             return Ok(());
         }
@@ -101,6 +110,7 @@ impl Gitlab {
         let own = self.own_login().await?;
         let note = encoded(&comment.id);
         let path = format!("{}/notes/{note}/award_emoji", self.noteable(&comment.on));
+        // A second award of the same name is an error, so look first.
         let found = self.rest.list(&path, PAGE).await?;
         let is_ours = |award: &Value| {
             award["name"] == name && text(&award["user"], "username").eq_ignore_ascii_case(own)
@@ -125,6 +135,7 @@ impl Tracker for Gitlab {
         let login = self.own_login().await?.to_owned();
         let project = self.rest.get(&self.root).await?;
         let access = &project["permissions"];
+        // A member of the group may have no entry in the project, and the higher of the two counts.
         let levels = ["project_access", "group_access"];
         let levels = levels.map(|name| number(&access[name], "access_level"));
         let level = levels.into_iter().max().unwrap_or_default();
@@ -146,11 +157,14 @@ impl Tracker for Gitlab {
             .rest
             .get(&format!("/users?username={}", encoded(login)))
             .await?;
+        // The answer is a list; only the account with exactly this name counts.
         let mut users = entries(&users).iter();
         let user = users.find(|user| text(user, "username").eq_ignore_ascii_case(login));
+        // A blocked account keeps its memberships. It must not command anything.
         let Some(user) = user.filter(|user| user["state"] != "blocked") else {
             return Ok(ForgePermission::None);
         };
+        // `all` includes members of the groups above; the plain list has only those of the project.
         let path = self.path(&format!("/members/all/{}", id(user)));
         let member = self.rest.get_maybe(&path).await?;
         Ok(member.map_or(ForgePermission::None, |member| {
@@ -171,6 +185,7 @@ impl Tracker for Gitlab {
             .unwrap_or_default();
         for link in entries(&links) {
             let key = read::issue_key(link);
+            // `blocks` and `relates_to` order nothing for this issue.
             if link["link_type"] == "is_blocked_by" {
                 issue.blocked_by.push(key);
             } else {
@@ -191,6 +206,8 @@ impl Tracker for Gitlab {
                 what: "query for issues: use a label or an assignee",
             });
         }
+        // Oldest update first, and one page at a time: the cursor moves to the end of the page, so
+        // nothing is skipped and no call is unbounded.
         let mut path = self.path("/issues?state=opened&order_by=updated_at&sort=asc&per_page=100");
         if !filter.labels.is_empty() {
             path.push_str(&parameter('&', "labels", &filter.labels.join(",")));
@@ -219,6 +236,8 @@ impl Tracker for Gitlab {
         let mut comments = Vec::new();
         if let Some(on) = &query.on {
             let path = format!("{}/notes?order_by=updated_at&sort=asc", self.noteable(on));
+            // The notes of one issue cannot be asked for by time, so all are read and filtered
+            // below.
             let notes = self.rest.list(&path, PAGE).await?;
             comments.extend(
                 notes
@@ -228,6 +247,7 @@ impl Tracker for Gitlab {
         } else {
             // GitLab has no list of all notes; its events have them, by the day.
             let mut path = self.path("/events?target_type=note&sort=asc");
+            // `after` excludes its day, so the day before the cursor's is given.
             if let Some(day) = since.get(..10) {
                 path.push_str(&parameter('&', "after", &read::day_before(day)));
             }
@@ -237,6 +257,7 @@ impl Tracker for Gitlab {
                 let on = match note["noteable_type"].as_str() {
                     Some("MergeRequest") => number.to_string(),
                     Some("Issue") => format!("#{number}"),
+                    // Notes on commits and snippets belong to no ticket.
                     _ => continue,
                 };
                 comments.extend(read::comment(note, &on, &own, &self.pages));

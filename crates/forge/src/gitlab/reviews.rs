@@ -28,6 +28,8 @@ fn finding_body(finding: &InlineFinding) -> String {
 
 /// Position of a line. An unchanged line needs both numbers, and every file both paths.
 fn line_position(refs: &Value, lines: &CommentableLines, anchor: &LineAnchor) -> Option<Value> {
+    // GitLab refuses a position that is not in the diff, so positions come only from the diff that
+    // we have parsed.
     let place = lines.position(&anchor.path, anchor.side, anchor.line)?;
     let mut position = refs.clone();
     position["position_type"] = json!("text");
@@ -54,6 +56,7 @@ impl Gitlab {
     /// Returns the commits that a position names. They are missing until GitLab has the diff.
     async fn diff_refs(&self, change: u64, commit: &str) -> Result<Value, ForgeError> {
         let path = self.change_path(change, "");
+        // GitLab computes the diff in the background after a push.
         for _ in 0..TRIES {
             let found = self.rest.get(&path).await?;
             let refs = &found["diff_refs"];
@@ -64,6 +67,8 @@ impl Gitlab {
                     "head_sha": refs["head_sha"]}),
                 );
             }
+            // Somebody has pushed meanwhile. The review is of another commit and must not appear on
+            // this one.
             if head.is_some() {
                 return Err(ForgeError::Refused {
                     what: path,
@@ -88,6 +93,7 @@ impl Gitlab {
         let own = self.own_login().await?;
         let all = self.discussions(change).await?;
         Ok(all.into_iter().find(|discussion| {
+            // Only the first note of a discussion can be the finding; the others are answers.
             let first = &discussion["notes"][0];
             is_own(first, own) && has_marker(&text(first, "body"), "finding", key)
         }))
@@ -99,6 +105,7 @@ impl Gitlab {
     ) -> Result<ReviewReceipt, ForgeError> {
         let approvals = self.change_path(draft.change, "/approvals");
         if draft.event == ReviewEvent::Withdraw {
+            // There is no review that could be dismissed. The approval is what counts for merging.
             let existed = !self.unapprove(draft.change, &approvals).await?;
             return Ok(ReviewReceipt {
                 id: String::new(),
@@ -107,6 +114,8 @@ impl Gitlab {
                 in_body: 0,
             });
         }
+        // The summary of the review is a note, and its marker says whether this review was
+        // published.
         let notes = self.change_path(draft.change, "/notes");
         let found = self.find_own(&notes, "review", &draft.key).await?;
         let own = self.own_login().await?;
@@ -118,14 +127,17 @@ impl Gitlab {
             }
         }
         let is_known = |key: &str| known.iter().any(|body| has_marker(body, "finding", key));
+        // A finding that has a thread from an earlier round gets no second one.
         let (placed, others) = split_findings(draft, is_known);
         let (inline, in_body) = (placed.len(), others.len());
         let existed = found.is_some();
+        // All drafts are published by one call, so half a review is never public.
         if !existed {
             self.publish(draft, &placed, &others).await?;
         }
         match draft.event {
             ReviewEvent::Approve => self.approve(draft, own, &approvals).await?,
+            // The REST API cannot request changes. Taking back our approval is what it offers.
             ReviewEvent::RequestChanges => {
                 self.unapprove(draft.change, &approvals).await?;
             }
@@ -165,6 +177,8 @@ impl Gitlab {
             }
             match self.rest.write("POST", &path, &request).await {
                 Ok(_) => {}
+                // The server does not accept the line. The finding becomes a thread of its own
+                // below, on the file or without a place.
                 Err(error) if matches!(error.refused_with(), Some(400 | 422)) => refused.push(one),
                 Err(error) => return Err(error),
             }
@@ -194,11 +208,13 @@ impl Gitlab {
         own: &str,
         approvals: &str,
     ) -> Result<(), ForgeError> {
+        // By default GitLab does not let authors approve, and our own approval would prove nothing.
         let change = self.rest.get(&self.change_path(draft.change, "")).await?;
         if is_own(&change, own) || self.has_approved(approvals, own).await? {
             return Ok(());
         }
         let path = self.change_path(draft.change, "/approve");
+        // With the commit, GitLab refuses to approve a newer one that was pushed meanwhile.
         let request = json!({"sha": draft.commit});
         match self.rest.write("POST", &path, &request).await {
             // Without the right to approve, the status is the gate.
@@ -221,6 +237,7 @@ impl Gitlab {
         }
         let path = self.change_path(change, "/unapprove");
         match self.rest.write("POST", &path, &json!({})).await {
+            // Not found: somebody else took it back between our two calls.
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(true),
         }
@@ -268,6 +285,7 @@ impl Gitlab {
                 json!({"body": body, "position": position}),
             ));
         }
+        // From the most exact place to the least; the first that the server accepts is kept.
         // A discussion without a place can be resolved too.
         requests.push((ThreadPlace::Comment, json!({"body": body})));
         let path = self.change_path(draft.change, "/discussions");
@@ -302,6 +320,7 @@ impl Gitlab {
         if let Some((key, body)) = &answer.reply {
             let key = format!("{}:{key}", answer.finding);
             let mut replies = notes.iter();
+            // The answer to the write may have been lost, so look before writing again.
             let is_there = replies
                 .any(|note| is_own(note, own) && has_marker(&text(note, "body"), "reply", &key));
             if !is_there {

@@ -24,6 +24,7 @@ pub async fn show(context: Viewer) -> PageResult {
     } = load_plots(&context.app, DAYS).await?;
     let costs = &insights.costs;
     let spent = &costs.spent;
+    // `None` hides the tile.
     let accepted = (insights.accepted > 0).then(|| insights.accepted.to_string());
     let facts = [
         (
@@ -49,6 +50,7 @@ pub async fn show(context: Viewer) -> PageResult {
         ),
     ];
     let day = |value: u64, shown: Option<String>, at: flow::Time| PlotBar {
+        // Month and day are enough for a label: the days are consecutive.
         label: at.to_iso().get(5..10).unwrap_or_default().to_owned(),
         value,
         shown: shown.unwrap_or_else(|| "nothing".to_owned()),
@@ -60,6 +62,8 @@ pub async fn show(context: Viewer) -> PageResult {
     let per_landed: Vec<PlotBar> = figures
         .iter()
         .map(|one| {
+            // A day without a landed change has no price. Its bar is empty, and `usd` gives no
+            // words for it.
             let each = one.usd_micros_per_landed().unwrap_or(0);
             day(each, usd(each), one.day)
         })
@@ -108,6 +112,7 @@ pub async fn show(context: Viewer) -> PageResult {
     let frame = PageFrame {
         title: "Costs",
         section: "/costs",
+        // Not live: the page counts over all tickets, which is too much for each event.
         topic: None,
     };
     Ok(respond(page(&context, frame, &body).await?))
@@ -137,6 +142,7 @@ fn cells(one: &FindingOutcomes) -> Markup {
 
 /// Draws the outcomes as parts of one bar; the words are in the table.
 fn share(one: &FindingOutcomes) -> Markup {
+    // Nothing found must not divide by zero.
     let whole = one.found.max(1);
     let parts = [
         ("fixed", one.fixed),
@@ -149,6 +155,7 @@ fn share(one: &FindingOutcomes) -> Markup {
         svg.share viewBox="0 0 100 10" role="img" aria-label=(format!("{} of {} led to a fix", one.fixed, one.found)) {
             rect.rest width="100" height="10" rx="2" {}
             @for (class, count) in parts {
+                // Rounded down, so that the parts never reach beyond the bar.
                 @let width = count * 100 / whole;
                 @if width > 0 { rect.(class) x=(x) width=(width) height="10" {} }
                 @let () = x += width;

@@ -107,9 +107,12 @@ impl SubmittedForm {
         let pairs: Vec<_> = path.chain(fields).collect();
         let text = serde_urlencoded::to_string(pairs).unwrap_or_default();
         serde_urlencoded::from_str(&text).map_err(|error| {
-            let words = error
-                .to_string()
-                .replace("missing field `why`", "a reason is missing");
+            let is_without_reason = self.get("why").is_some_and(|why| why.trim().is_empty());
+            let words = if is_without_reason {
+                "a reason is missing".to_owned()
+            } else {
+                error.to_string()
+            };
             let why = format!("The form is not complete: {words}. Nothing was changed.");
             PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why)
         })
@@ -305,7 +308,8 @@ async fn raise_budget(
             Some("day") => BudgetScope::Day,
             _ => BudgetScope::Ticket,
         },
-        usd_micros,
+        usd: usd_micros.map(flow::usage::dollars),
+        usd_micros: None,
         tokens: number("tokens")?,
         wall_secs: number("minutes")?.map(|minutes| minutes.saturating_mul(60)),
         why: field("why").unwrap_or_default().to_owned(),

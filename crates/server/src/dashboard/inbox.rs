@@ -18,6 +18,7 @@ use app::operations::{TicketRow, epics};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
+/// Enough to see that work goes on, and too few to read.
 const LANDED_SHOWN: u32 = 3;
 
 pub async fn show(context: Viewer) -> PageResult {
@@ -41,6 +42,7 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
         let question = ShowEscalation {
             ticket: row.id.to_string(),
         };
+        // One question each: the reasons and choices are not in the rows, and the list is bounded.
         waiting.push((row, question.answer(app).await?));
     }
     let status = ShowStatus::default().answer(app).await?;
@@ -130,7 +132,7 @@ async fn nobody_waits(context: &PageContext) -> Result<Markup, PageError> {
     let ended = overview::load_page(&context.app, TicketGroup::Ended, (None, None), LANDED_SHOWN);
     let ended = ended.await?.items;
     Ok(html! {
-        (empty("Nobody waits for a person.", &html! {
+        (empty("Nothing waits for a person.", &html! {
             p.quiet { "Escalations, messages and silent agents appear here by themselves." }
             p { a.button href="/board" { "See the board" } }
         }))
@@ -194,6 +196,8 @@ fn sentence(reason: &str) -> String {
         .next()
         .map(|letter| letter.to_uppercase().to_string());
     let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
+    // Reasons are written to follow other words, so they have neither a capital letter nor a full
+    // stop.
     if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
         text
     } else {

@@ -52,6 +52,8 @@ impl TicketDraft {
 
     /// Builds the body of the same request that programs send.
     fn to_json(&self) -> Value {
+        // Empty fields are left out, so that the defaults of the request count and not those of a
+        // form.
         let mut fields = Map::new();
         let texts = [
             ("title", &self.title),
@@ -65,6 +67,8 @@ impl TicketDraft {
         }
         fields.insert("acceptance".to_owned(), json!(lines(&self.acceptance)));
         fields.insert("depends_on".to_owned(), json!(words(&self.depends_on)));
+        // The field's pattern allows only digits and a sign, so what cannot be parsed here is empty
+        // or out of range.
         if let Ok(priority) = self.priority.parse::<i32>() {
             fields.insert("priority".to_owned(), json!(priority));
         }
@@ -92,6 +96,7 @@ pub async fn ticket_page(context: Viewer) -> PageResult {
 
 /// Returns the repository if all recent tickets have the same one.
 async fn only_repository(context: &PageContext) -> Result<String, Failure> {
+    // With several repositories, a guess would send a ticket to the wrong one.
     let mut known = recent_repositories(&context.app).await?;
     Ok(match (known.pop_first(), known.is_empty()) {
         (Some(only), true) => only,
@@ -181,22 +186,26 @@ pub async fn add_ticket(context: Viewer, body: Bytes) -> Result<Response, PageEr
     let form = SubmittedForm::parse(&body)?;
     let app = form.acting(&context)?;
     let draft = TicketDraft::from_form(&form);
+    // Enter in a field submits the first button, so that one must be the harmless one.
     if form.get("action") != Some("add") {
         let spec = Spec {
             title: draft.title.clone(),
             description: draft.description.clone(),
             ..Spec::default()
         };
+        // The plan depends on the repository and its rules, so an incomplete ticket has one too.
         let preview = preview_ticket(&app, &draft.repository, spec).await;
         let preview = preview.map_err(|failure| PageError::from(failure).back_to("/new"))?;
         return Ok(ticket_form(&context, &draft, Some(&preview))
             .await?
             .into_response());
     }
+    // The same struct as REST reads, so that a limit of one is a limit of the other.
     let question: Result<AddTicket, _> = serde_json::from_value(draft.to_json());
     let question = question.map_err(Failure::usage)?;
     let added = question.answer(&app).await;
     let added = added.map_err(|failure| PageError::from(failure).back_to("/new"))?;
+    // A redirect, so that reloading the page does not add the ticket again.
     Ok(Redirect::to(&format!("/tickets/{}", added.id)).into_response())
 }
 
@@ -223,6 +232,7 @@ fn parse_line(line: &str) -> Option<EpicLine<'_>> {
     let (title, needs) = match rest
         .trim()
         .strip_suffix(')')
+        // From the right: a title may have parentheses of its own.
         .and_then(|rest| rest.rsplit_once("(after "))
     {
         Some((title, needs)) => (title.trim(), words(needs)),
@@ -250,6 +260,8 @@ impl EpicDraft {
     fn lines(&self) -> Result<Vec<EpicLine<'_>>, Failure> {
         let mut all = Vec::new();
         for line in lines(&self.tickets) {
+            // One bad line refuses the epic, because a line that is left out would change the order
+            // of the others.
             let parsed = parse_line(line).ok_or_else(|| {
                 Failure::usage(format!("{line:?} is not a ticket"))
                     .hint("write: id: Title (after other-id)")

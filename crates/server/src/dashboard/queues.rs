@@ -86,6 +86,7 @@ fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -
             .any(|pause| matches!(&pause.scope, PauseScope::Queue(queue) if queue == name))
     };
     let count =
+        // A dash is quieter than a zero: the eye finds the queue that has work.
         |number: u64| html! { td.num { @if number > 0 { (number) } @else { span.quiet { "–" } } } };
     html! {
         div.wide tabindex="0" { table.rows {
@@ -98,6 +99,8 @@ fn queue_table(context: &PageContext, queues: &[QueueDepth], pauses: &[Pause]) -
                     td.grow { strong { (queue.name) } @if is_paused(&queue.name) { " " span.tag.warn { (icon("pause")) "paused" } } }
                     (count(queue.ready)) (count(queue.waiting)) (count(queue.leased)) (count(queue.dead))
                     (age(queue.oldest_ms)) (age(queue.p50_ms)) (age(queue.p95_ms))
+                    // A paused queue is resumed in the list of pauses, next to the reason and the
+                    // end.
                     td.num { @if context.may_change() && !is_paused(&queue.name) { (pause_form(context, "queue", &queue.name)) } }
                 }
             } }
@@ -134,6 +137,7 @@ fn forms(context: &PageContext) -> Markup {
 /// Renders the button that pauses an agent or a queue.
 pub fn pause_form(context: &PageContext, scope: &str, name: &str) -> Markup {
     html! {
+        // A form and not a link, because browsers may follow links by themselves.
         form.inline method="post" action="/pauses" {
             (form_token(context))
             input type="hidden" name="scope" value=(scope);

@@ -86,6 +86,7 @@ pub async fn show(
 ) -> PageResult {
     let stored = context.app.ticket(&id).await?.ticket;
     let ticket = stored.id.clone();
+    // Only the headers: a ticket may have many transcripts of many megabytes, and one is shown.
     let headers = TranscriptQuery {
         headers_only: true,
         ..TranscriptQuery::default()
@@ -103,6 +104,7 @@ pub async fn show(
     };
     let run = runs.swap_remove(place);
     let window = match &run.run {
+        // Reads the part that is shown, from its place in the file.
         Some(run) => load_window(&context.app, &ticket, run, query.from, TURNS_MAX).await?,
         None => None,
     };
@@ -111,6 +113,7 @@ pub async fn show(
         None => check_window(&context, &ticket, run, query.from).await?,
     };
     let (from, total) = (window.first, window.total);
+    // Only the last page grows; the others are as they are.
     let has_end = from + window.transcript.lines.len() >= total;
     let run = window.transcript;
     // The newest turns follow the run while it goes on.
@@ -161,6 +164,7 @@ async fn check_window(
     all.retain(|one| one.agent == check.agent);
     let mut transcript = all.pop().unwrap_or(check);
     let total = transcript.lines.len();
+    // Without a wish the end is shown: that is where a failed check says why.
     let last_start = total.saturating_sub(TURNS_MAX);
     let first = from.unwrap_or(last_start).min(total);
     transcript.lines = transcript
@@ -187,8 +191,10 @@ pub fn turn(number: usize, line: &TranscriptLine) -> Markup {
         TranscriptLineKind::Error => ("error", "error", "alert"),
         TranscriptLineKind::Other => ("other", "other", "log"),
     };
+    // A tool may print a whole file. The page has to stay usable on a phone.
     let text = findings::shorten(&line.text, TURN_CHARS_MAX);
     let first = findings::shorten(text.lines().next().unwrap_or_default(), FIRST_LINE_CHARS);
+    // The first line is usually the command; the rest opens on a click.
     let rest = text.lines().count().saturating_sub(1);
     let is_call = matches!(
         line.kind,

@@ -24,12 +24,14 @@ use app::operations::share_links::{self, LinkState};
 use app::operations::{App, Token};
 
 /// Lines of the story on the page.
+/// The newest. A link is opened by strangers, so its page has a bound.
 const STORY_MAX: u32 = 200;
 /// Rows of the diff on the page.
 const ROWS_MAX: usize = 20_000;
 /// Rows in one `tbody`: the browser skips the layout of those that are not visible.
 const CHUNK_ROWS: usize = 60;
 /// Activities whose sentences are about money.
+/// Money is nobody's business outside.
 const COST_ACTIVITIES: [&str; 2] = ["budget_raised", "budget_reached"];
 
 pub fn router() -> Router<ServerState> {
@@ -53,10 +55,14 @@ async fn open(
     }
     match share_links::open(&state.app, secret, id).await? {
         LinkState::Open => {
+            // The weakest role, whoever looks at the page. A browser with a session gets no more
+            // here.
             let app = state.app.acting_as(Actor::new("shared link", Role::Viewer));
             let ticket = app.ticket(id).await?.ticket;
             Ok((app, ticket))
         }
+        // Whoever had the secret may know that it has ended. A secret that never was is a plain
+        // 404.
         LinkState::Ended => Err(PageError::new(
             StatusCode::GONE,
             "This link has ended. Ask the person who gave it to you for a new one.",
@@ -142,6 +148,7 @@ async fn ticket_page(state: &ServerState, path: &(String, String)) -> Result<Mar
 }
 
 fn story_list(story: &LogLines, now: flow::Time) -> Markup {
+    // Newest first, like everywhere on the dashboard.
     let told = story.items.iter().rev();
     let told = told.filter(|line| {
         let is_cost = COST_ACTIVITIES.contains(&line.activity.as_str());
@@ -189,6 +196,7 @@ async fn diff_page(state: &ServerState, path: &(String, String)) -> Result<Marku
             h1 { "Diff: " (titled(&ticket.spec.title)) }
             @match &diff {
                 Ok(diff) => (files(diff)),
+                // The reason may name paths of the server, so a stranger does not get it.
                 Err(_) => p.notice { "There is no change yet." },
             }
         }
@@ -201,9 +209,11 @@ fn files(diff: &RoundDiff) -> Markup {
     html! {
         @for entry in diff.findings_elsewhere() { (finding(entry)) }
         @for (index, file) in diff.files.iter().enumerate() {
+            // The limit is for the page, so a file counts those above it.
             @let before: usize = diff.files.iter().take(index).map(count).sum();
             @let count = count(file);
             @let fits = before + count <= ROWS_MAX;
+            // A long file opens on a click, so that the page can be scrolled at once.
             details.file open[count <= 2_000] {
                 summary { code { (file.path) } }
                 @if file.added.is_none() { p.quiet { "Binary file." } }
@@ -250,6 +260,7 @@ pub fn share_form(context: &PageContext, ticket: &Ticket) -> Markup {
             form method="post" action=(format!("/tickets/{}/shares", ticket.id)) {
                 (form_token(context))
                 label { "Ends " select name="expires_secs" {
+                    // No link without an end can be made here.
                     option value="86400" { "in a day" }
                     option value="604800" selected { "in a week" }
                     option value="2592000" { "in 30 days" }
@@ -271,6 +282,7 @@ pub async fn made_page(context: &PageContext, made: &NewSharedLink) -> Result<Ma
         h1 { "A link to " (ticket) }
         div.notice.good role="status" {
             p { "This is the only time that it is shown:" }
+            // A path, because the server does not know under which name it is reached from outside.
             pre #shared-link { a href=(made.path) { (made.path) } }
         }
         p { "Put the address of this server before it. Links are listed and revoked under " a href="/settings" { "Settings" } "." }

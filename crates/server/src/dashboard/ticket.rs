@@ -29,10 +29,12 @@ use app::operations::{forecasts, tickets};
 /// Lines of the story on the page; the log has all.
 const STORY_MAX: u32 = 200;
 /// Tickets that are listed as waiting for this one.
+/// Fifty are more than a person reads; the epic's page has all.
 const DEPENDENTS_MAX: u32 = 50;
 
 pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
     let stored = context.app.ticket(&id).await?;
+    // The id as stored: the address may have a short form of it.
     let live = topic(&context, &format!("ticket:{}", stored.ticket.id)).await?;
     let ticket = &stored.ticket;
     let title = format!("{}: {}", ticket.id, ticket.spec.title);
@@ -88,6 +90,7 @@ pub async fn live_parts(
         ..ReadLog::default()
     };
     let story = log.answer(&context.app).await?;
+    // Read again with each change, because a dependent may have been added meanwhile.
     let dependents = tickets::dependents(&context.app, &ticket.id, DEPENDENTS_MAX).await?;
     let head = html! { div #head { (header(context, ticket)) (why_waiting(ticket)) } };
     let whole = html! {
@@ -133,6 +136,8 @@ async fn decision(context: &PageContext, stored: &Stored) -> Result<Markup, Page
 
 fn header(context: &PageContext, ticket: &Ticket) -> Markup {
     let path = format!("/tickets/{}", ticket.id);
+    // A reset by a person allows more rounds, so the number is that of the last round and not of
+    // the policy.
     let allowed = ticket.rounds.last().map(|round| round.allowed);
     html! {
         p.crumbs {
@@ -164,6 +169,7 @@ fn why_waiting(ticket: &Ticket) -> Markup {
         @if let Some(escalation) = &ticket.escalation {
             div.notice.urgent {
                 p { (icon("alert")) (narrate::describe_reason(&escalation.reason)) }
+                // Folded: it may be the output of a check.
                 @let evidence = narrate::describe_evidence(ticket);
                 @if !evidence.is_empty() { details { summary { "Evidence" } pre { (evidence) } } }
             }
@@ -199,6 +205,7 @@ fn verdict(ticket: &Ticket) -> Markup {
             @if ticket.rounds.len() > 1 {
                 details {
                     summary { "Earlier rounds" }
+                    // The newest has its place above.
                     @for round in ticket.rounds.iter().rev().skip(1) {
                         h3 { "Round " (round.number) " " (outcome(round.verdict.approved)) }
                         (gates(round))
@@ -220,6 +227,7 @@ fn gates(round: &Round) -> Markup {
             p.meta.strip {
                 @for one in &round.panel {
                     @if let Some(answer) = &one.answer {
+                        // An agent that does not tell its model is shown without one.
                         span { (icon("person")) (answer.reviewer) @if let Some(model) = &answer.model { " (" (model) ")" } ": " (answer.sandbox) }
                     }
                 }
@@ -311,6 +319,7 @@ fn budget_form(context: &PageContext, ticket: &Ticket) -> Markup {
             summary { "Change its budget" }
             form method="post" action=(format!("/tickets/{}/budget", ticket.id)) {
                 (form_token(context)) (version_field(ticket))
+                // Said here, because an empty field usually means "as it was".
                 p.quiet { "The limits replace those of the chosen scope. An empty field means no limit." }
                 div.row {
                     label { "Scope " select name="scope" { option value="ticket" { "whole ticket" } option value="round" { "each round" } option value="day" { "each day" } } }
@@ -353,6 +362,8 @@ pub fn decision_form(
             div.choices {
                 @for choice in &escalation.choices {
                     button type="submit" name="choice" value=(choice) title=(meaning(choice))
+                        // The script points to the empty field before the server refuses it.
+                        // Without a script the server does.
                         data-needs=[escalations::needs_reason(choice).then_some(why.as_str())] {
                         (choice) span.hidden { ": " (meaning(choice)) }
                     }

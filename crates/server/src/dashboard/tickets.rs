@@ -21,6 +21,7 @@ use app::operations::tickets;
 /// Rows on a page: this is what bounds the memory of a tab.
 const PAGE_ROWS: u32 = 100;
 /// Tickets of one action.
+/// As many as a page has rows, so that more cannot have been seen when they were chosen.
 const ACTION_MAX: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
@@ -49,6 +50,7 @@ pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult
     };
     let live = topic(&context, name).await?;
     let filter = TicketFilter::parse(&query.q);
+    // A browser sends empty fields as well.
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let (sort, after) = (given(&query.sort), given(&query.after));
     let place = (sort.as_deref(), after.as_deref());
@@ -76,6 +78,7 @@ pub async fn show(context: Viewer, Query(query): Query<ListQuery>) -> PageResult
         @else {
             form method="post" action="/tickets" #selection {
                 (form_token(&context))
+                // After the action the person comes back to the same page of the same list.
                 input type="hidden" name="next" value=(address(&query.q, &query.sort, &query.after));
                 div.wide { table.rows.tickets {
                     thead { tr {
@@ -117,6 +120,7 @@ fn help() -> Markup {
 /// Renders the heading of a column that sorts the list by it: first the highest, then the lowest.
 fn sorted(query: &ListQuery, word: &str, label: &str) -> Markup {
     let falling = format!("-{word}");
+    // The list is sorted without a word too, and its column shows it.
     let is_default = word == "created" && query.sort.is_empty();
     let (next, mark, state) = if query.sort == falling || is_default {
         (word.to_owned(), " ↓", Some("descending"))
@@ -138,6 +142,7 @@ fn actions() -> Markup {
             summary { "Act on the chosen tickets" span.meta { " (" kbd { "x" } " chooses the row)" } }
             label for="bulk-why" { "Reason, recorded with your name" }
             textarea #bulk-why name="why" rows="2" {}
+            // The only action for many: other decisions need a look at each ticket.
             div.choices { button.danger type="submit" name="action" value="cancel" { "Cancel them for good" } }
         }
     }
@@ -154,6 +159,7 @@ fn nothing(context: &PageContext, query: &ListQuery, filter: &TicketFilter) -> M
             } @else {
                 p { "Drop a term:" }
                 p.quick { @for (index, term) in filter.terms.iter().enumerate() {
+                    // By position and not by text, because a term may be given twice.
                     @let rest = filter.terms.iter().enumerate().filter(|(at, _)| *at != index);
                     @let rest: Vec<&str> = rest.map(|(_, term)| term.as_str()).collect();
                     a.chip href=(address(&rest.join(" "), &query.sort, "")) { (term) " ×" }
@@ -169,6 +175,7 @@ fn quick_filters(query: &ListQuery, tally: &[(Stage, u64)]) -> Markup {
         let stages = group.stages();
         let counted = tally
             .iter()
+            // The group without stages is that of all tickets.
             .filter(|(stage, _)| stages.is_empty() || stages.contains(stage));
         let count: u64 = counted.map(|(_, count)| count).sum();
         let words: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
@@ -206,6 +213,7 @@ pub async fn act(context: Viewer, body: Bytes) -> Result<Response, PageError> {
     if why.is_empty() {
         return Err(bad("A reason is missing; nothing was changed."));
     }
+    // One that cannot be cancelled does not keep the others. The page says what became of each.
     let mut results: BTreeMap<&str, Result<(), String>> = BTreeMap::new();
     for id in ids {
         let cancelled = tickets::cancel(&app, id, why).await;

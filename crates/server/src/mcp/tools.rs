@@ -26,6 +26,7 @@ use app::operations::tasks;
 
 pub(super) type CallerIdentity = Extension<Identity>;
 
+/// Longest time that a call waits for work.
 /// Proxies in between cut longer waits.
 const WAIT_SECS_MAX: u64 = 50;
 /// Back-off after a wake-up without work for this agent.
@@ -65,11 +66,14 @@ impl McpServer {
     ) -> Result<Json<WorkReply>, String> {
         let secs = wait.timeout_secs.unwrap_or(WAIT_SECS_DEFAULT);
         let end = Instant::now() + Duration::from_secs(secs.min(WAIT_SECS_MAX));
+        // Looks before it waits: work that was there before the call wakes nobody.
         let mut woke_early = false;
         loop {
             let work = Box::pin(self.current_work(&identity)).await?;
+            // The time is taken after the look, because the look may have waited for the store.
             let left = end.saturating_duration_since(Instant::now());
             let has_work = work.0.assignment.is_some() || work.0.task.is_some();
+            // A server that stops answers its callers, so that they connect to the next one.
             let is_stopping = self.app.stop.is_requested();
             if has_work || !work.0.messages.is_empty() || left.is_zero() || is_stopping {
                 return Ok(work);
@@ -99,6 +103,7 @@ impl McpServer {
     ) -> Result<Json<AcceptedReply>, String> {
         let accepted = assignments::accept(&self.app, &identity, &params.into()).await;
         let accepted = accepted.map(|assignment| AcceptedReply {
+            // Only what the agent needs to go on: it has had the whole assignment already.
             status: assignment.status,
             attempt: assignment.attempt,
             lease_until: assignment.lease_until,
@@ -126,6 +131,7 @@ impl McpServer {
             &submission,
             submit_reply_value,
         );
+        // The report consumes the identity, and the answer is recorded under it.
         let (app, call, caller) = (&self.app, once.clone(), identity.clone());
         let claim = ClaimRef {
             number: submission.assignment_id,
@@ -141,6 +147,8 @@ impl McpServer {
             let ticket = assignments::submit(app, &identity, &claim, submission, call).await?;
             Ok(submit_reply(&ticket))
         };
+        // An agent that lost our answer repeats the call. It gets the first answer again and no
+        // error.
         let reported = self.run_once(once.as_ref(), Box::pin(report)).await;
         self.answer(&caller, "submit_for_review", reported).await
     }
@@ -181,6 +189,7 @@ impl McpServer {
         let request = change::DiffRequest {
             file: params.file,
             offset: params.offset.unwrap_or_default(),
+            // The size of a page is ours to choose: the answer must fit the limits of MCP clients.
             page_bytes: None,
         };
         let page = Box::pin(change::load_diff_page(
@@ -203,6 +212,8 @@ impl McpServer {
         Extension(identity): CallerIdentity,
         Parameters(review): Parameters<ReviewResultParams>,
     ) -> Result<Json<ReviewOutcome>, String> {
+        // The claim is looked up by the attempt, so that a late review of an earlier claim is
+        // recognised.
         let attempt = review.attempt.clone();
         let once = once(
             &identity,
@@ -273,6 +284,8 @@ impl McpServer {
         let (app, caller, call) = (&self.app, &identity, once.clone());
         let report = async move {
             let claim = ClaimRef::attempt(summary.attempt);
+            // A task has no ticket. If the caller has one, `complete` means it; otherwise its
+            // assignment.
             let message = match tasks::finish_task(app, caller, &claim, &summary.summary).await? {
                 Some(id) => format!("task {id} is done"),
                 None => Box::pin(messages::complete(
@@ -323,6 +336,8 @@ impl McpServer {
     ) -> Result<Json<LeaseReply>, String> {
         let claim = ClaimRef::attempt(note.attempt);
         let noted = assignments::checkpoint(&self.app, &identity, &claim, &note.summary).await;
+        // A checkpoint of a lost claim must not renew the lease of a newer one, so it is recorded
+        // first.
         let alive = match noted {
             Ok(()) => self.renew_lease(&identity, claim.attempt).await,
             Err(failure) => Err(failure),
@@ -374,6 +389,8 @@ impl McpServer {
         Parameters(message): Parameters<SendMessageParams>,
     ) -> Result<Json<MessageReply>, String> {
         let submits = message.kind == MessageKind::NeedsReview;
+        // Only a message that submits may not be sent twice. Two equal messages to a person are two
+        // messages.
         let attempt = message.attempt.as_deref().filter(|_| submits);
         let once = once(&identity, "message", attempt, &message, submit_reply_value);
         let (app, caller, call) = (&self.app, &identity, once.clone());
@@ -417,11 +434,14 @@ impl McpServer {
             .await
             .map_err(error_text)?;
         let task = match &assignment {
+            // One thing at a time: an agent with an assignment is not offered a task.
             Some(_) => None,
             None => tasks::current_task(app, identity)
                 .await
                 .map_err(error_text)?,
         };
+        // Read last, because reading marks them: an error before this leaves them for the next
+        // call.
         let messages = messages::read(app, identity).await.map_err(error_text)?;
         Ok(Json(WorkReply {
             assignment,
@@ -440,6 +460,8 @@ impl McpServer {
             Some(lease) => Some(lease),
             None => tasks::renew_lease(app, identity, &claim).await?,
         };
+        // The named claim is not this caller's any more. This gives the reason, such as a lease
+        // that ended.
         if lease.is_none() && claim.attempt.is_some() {
             claims::check_report(app, identity, &claim, None).await?;
         }
@@ -504,6 +526,7 @@ fn verdict_input(review: ReviewResultParams) -> VerdictInput {
         ("revision_notes", review.revision_notes.map(Value::from)),
         ("criteria", review.criteria.map(|value| json!(value))),
     ];
+    // Absent fields stay absent: a `null` would count as an answer to the reader of reports.
     for (name, value) in fields {
         if let Some(value) = value {
             report.insert(name.to_owned(), value);

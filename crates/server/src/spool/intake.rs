@@ -190,8 +190,7 @@ impl Spool {
         let body = json!({"task": id, "queue": queue, "kind": text("type"),
             "file": name.to_string_lossy(), "created_by": text("created_by")});
         self.note("task_taken_up", body).await;
-        self.log(queue, "INFO", queue, &format!("Polling queue: {queue}"));
-        self.log(queue, "INFO", queue, &format!("Found task: {id}"));
+        self.log_found(queue, id);
         let entry = ShownTask::new(queue, name, file.status, None);
         self.tasks.insert(file.id, entry);
         Ok(IntakeOutcome::Seen(SpoolFileState::Task(print)))

@@ -22,6 +22,12 @@ impl Spool {
         written.log_err("write to the log of a spool queue");
     }
 
+    /// Appends the two lines of a queue in which a task was found.
+    pub(super) fn log_found(&self, queue: &str, id: &str) {
+        self.log(queue, "INFO", queue, &format!("Polling queue: {queue}"));
+        self.log(queue, "INFO", queue, &format!("Found task: {id}"));
+    }
+
     /// Appends a line about a task, with its Jira key if it has one.
     pub(super) fn log_task(&self, queue: &str, level: &str, agent: &str, body: &Value, text: &str) {
         let key = body.pointer("/context/jira_key").and_then(Value::as_str);

@@ -108,9 +108,10 @@ impl Spool {
 
     fn show_one(&mut self, directory: &SpoolDir, card: &TaskCard) -> std::io::Result<()> {
         let default_name = format!("{}.json", card.id);
-        let shown = self.tasks.get(&card.id).cloned();
+        let known = self.tasks.get(&card.id).cloned();
+        let is_new = known.is_none();
         let mut shown =
-            shown.unwrap_or_else(|| ShownTask::new(&card.queue, default_name.as_ref(), None, None));
+            known.unwrap_or_else(|| ShownTask::new(&card.queue, default_name.as_ref(), None, None));
         let exists = directory.has(&shown.file);
         if shown.matches(card) && exists {
             return Ok(());
@@ -124,6 +125,14 @@ impl Spool {
             shown.started = Some(now);
         }
         self.write_task_file(directory, card, &shown, now)?;
+        if is_new {
+            // Queued by a call and not by a file. Scripts look for the same lines.
+            self.log_found(&card.queue, &card.id);
+        }
+        if !card.status.is_open() && shown.started.is_none() && is_worked_on(card) {
+            // It was begun and ended between two looks, so nobody saw how long it took.
+            self.log_start(card, &shown);
+        }
         self.log_change(card, &shown, now);
         self.unlock(card)?;
         if card.status == TaskStatus::Completed {
@@ -186,12 +195,22 @@ impl Spool {
         self.parts.locks.remove(lock_of(card).as_ref())
     }
 
+    fn log_start(&self, card: &TaskCard, shown: &ShownTask) {
+        let text = logs::starting_line(&card.body);
+        self.log_task(
+            &card.queue,
+            "INFO",
+            agent_of(card, shown),
+            &card.body,
+            &text,
+        );
+    }
+
     fn log_change(&self, card: &TaskCard, shown: &ShownTask, now: Time) {
-        let agent = card.agent.as_deref().or(shown.agent.as_deref());
-        let agent = agent.unwrap_or(&card.queue);
+        let agent = agent_of(card, shown);
         let took = shown.started.map(|began| now.0 - began.0);
         let (level, text) = match card.status {
-            TaskStatus::InProgress => ("INFO", logs::starting_line(&card.body)),
+            TaskStatus::InProgress => return self.log_start(card, shown),
             TaskStatus::Completed => ("INFO", logs::ended_line(&card.body, "completed", took)),
             TaskStatus::Failed => {
                 let why = card.error.as_deref().unwrap_or("the task was given up");
@@ -205,6 +224,16 @@ impl Spool {
         };
         self.log_task(&card.queue, level, agent, &card.body, &text);
     }
+}
+
+fn agent_of<'a>(card: &'a TaskCard, shown: &'a ShownTask) -> &'a str {
+    let agent = card.agent.as_deref().or(shown.agent.as_deref());
+    agent.unwrap_or(&card.queue)
+}
+
+/// Whether an agent has worked on an ended task; others were cancelled before.
+fn is_worked_on(card: &TaskCard) -> bool {
+    matches!(card.status, TaskStatus::Completed | TaskStatus::Failed)
 }
 
 fn lock_of(card: &TaskCard) -> String {

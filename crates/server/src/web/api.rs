@@ -11,8 +11,8 @@ use std::pin::Pin;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use axum::{Extension, Json};
@@ -26,11 +26,14 @@ use super::ServerState;
 use super::problem::Problem;
 use super::representation::{json_answer, strip_weak};
 use app::failure::Failure;
+use app::fields::{self, read_fields};
 use app::operations::identity::Identity;
 use app::operations::questions::{Method, Question, TicketSummary, path_fields};
 use app::operations::{self, App, CallToken, assignments};
 
 const FIELDS_HINT: &str = "see /api/v1/openapi.json for the expected fields";
+/// Longest `Idempotency-Key`.
+const KEY_CHARS_MAX: usize = 255;
 
 /// Function that generates the schema of a body.
 pub type SchemaFn = fn() -> schemars::Schema;
@@ -77,6 +80,9 @@ pub struct Route {
     /// True if the answer has the version of a ticket as its `ETag`, and `If-Match` is compared.
     pub versioned: bool,
     pub perform: fn(ApiCall) -> RouteFuture,
+    /// Names of the question's fields; none for a body that is no question.
+    #[cfg(test)]
+    fields: fn() -> Vec<String>,
 }
 
 impl Route {
@@ -93,6 +99,8 @@ impl Route {
             creates: Q::CREATES,
             versioned: false,
             perform: |call| Box::pin(answer_question::<Q>(call)),
+            #[cfg(test)]
+            fields: tests::field_names::<Q>,
         }
     }
 
@@ -167,10 +175,25 @@ impl ApiCall {
     /// Deserialises the question from the path plus the query or the body.
     fn question<Q: Question>(&self) -> Result<Q, Problem> {
         if Q::METHOD == Method::Get {
-            return serde_urlencoded::from_str(&self.parameters())
-                .map_err(|error| bad_parameters(&error));
+            return self.read_parameters().map_err(|why| bad_parameters(&why));
         }
-        serde_json::from_value(self.fields(Q::PATH)?).map_err(|error| bad_body(&error))
+        read_fields(&self.fields(Q::PATH)?).map_err(|why| bad_body(&why))
+    }
+
+    /// Deserialises the path's and the query's fields. The error names the parameter.
+    fn read_parameters<Q: Question>(&self) -> Result<Q, String> {
+        serde_urlencoded::from_str(&self.parameters()).map_err(|error| {
+            let error = error.to_string();
+            let alone = self.query.iter().find(|field| {
+                let text = serde_urlencoded::to_string([field]).unwrap_or_default();
+                let read = serde_urlencoded::from_str::<Q>(&text);
+                read.is_err_and(|one| one.to_string() == error)
+            });
+            match alone {
+                Some((name, _)) => fields::name_field(name, &error),
+                None => error,
+            }
+        })
     }
 
     /// Writes the path's and the query's fields as one query, from which a question reads numbers too.
@@ -182,9 +205,7 @@ impl ApiCall {
     /// Merges the path's fields into those of the body.
     fn fields(&self, path: &'static str) -> Result<Value, Problem> {
         let nothing = self.body.is_empty() && path_fields(path).next().is_some();
-        let body: &[u8] = if nothing { b"{}" } else { &self.body };
-        let mut fields: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|error| bad_body(&error))?;
+        let mut fields = if nothing { Map::new() } else { self.object()? };
         for (name, value) in &self.path {
             if fields.insert(name.clone(), value.clone().into()).is_some() {
                 return Err(bad_body(&format!(
@@ -197,7 +218,20 @@ impl ApiCall {
 
     /// Deserialises the body.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_json::from_slice(&self.body).map_err(|error| bad_body(&error))
+        read_fields(&self.object()?.into()).map_err(|why| bad_body(&why))
+    }
+
+    /// Reads the body as an object in which every key is there once: of two equal keys, a parser
+    /// keeps one, and the sender may mean the other.
+    fn object(&self) -> Result<Map<String, Value>, Problem> {
+        if std::str::from_utf8(&self.body).is_ok_and(findings::repeats_a_key) {
+            return Err(bad_body(&"the same key is twice in one object"));
+        }
+        let value = serde_json::from_slice(&self.body).map_err(|error| bad_body(&error))?;
+        match value {
+            Value::Object(fields) => Ok(fields),
+            _ => Err(bad_body(&"it must be a JSON object")),
+        }
     }
 
     /// Refuses a change outside the ticket that the token is limited to.
@@ -275,8 +309,8 @@ pub fn router() -> Router<ServerState> {
     let mut by_path: BTreeMap<&str, MethodRouter<ServerState>> = BTreeMap::new();
     for route in routes() {
         let methods = by_path.remove(route.path).unwrap_or_default();
-        let handler = move |state, identity, path, query, headers, body| {
-            answer(route, state, identity, path, query, headers, body)
+        let handler = move |state, identity, path, uri, headers, body| {
+            answer(route, state, identity, path, uri, headers, body)
         };
         let methods = match route.method {
             Method::Get => methods.get(handler),
@@ -303,12 +337,12 @@ async fn answer(
     State(state): State<ServerState>,
     Extension(identity): Extension<Identity>,
     Path(path): Path<BTreeMap<String, String>>,
-    Query(query): Query<BTreeMap<String, String>>,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     require_access(&route, &identity)?;
-    require_known_parameters(&route, &query)?;
+    let query = read_query(&route, uri.query().unwrap_or_default())?;
     let mut app = state.app.acting_as(identity.actor.clone());
     app.call.expected_version = expected_version(&headers)?;
     app.call.only_ticket.clone_from(&identity.ticket);
@@ -316,7 +350,7 @@ async fn answer(
         id: identity.token.clone(),
         expires_at: identity.expires_at,
     });
-    let once = idempotency_key(&route, &identity, &path, &headers, &body);
+    let once = idempotency_key(&route, &identity, &path, &headers, &body)?;
     if let Some(first) = previous_answer(&app, &route, once.as_ref()).await? {
         return Ok(first.into_response());
     }
@@ -365,22 +399,40 @@ fn require_access(route: &Route, identity: &Identity) -> Result<(), Problem> {
     if route.access.admits(route.method, role) {
         return Ok(());
     }
+    let hint = match (role, route.access) {
+        (Role::Builder | Role::Reviewer | Role::Verifier, _) => "agents use the tools at /mcp",
+        (_, RouteAccess::Administrators) => "it needs a token of the role admin",
+        (Role::Viewer, _) => "a viewer reads; use a token of the role human, service or admin",
+        (Role::Human | Role::Service | Role::Admin, _) => "it needs a token of another role",
+    };
     let why = format!("the role {} may not do this", role.as_str());
-    Err(Problem::new(StatusCode::FORBIDDEN, why).hint("agents use the tools at /mcp"))
+    Err(Problem::new(StatusCode::FORBIDDEN, why).hint(hint))
 }
 
-fn require_known_parameters(
-    route: &Route,
-    query: &BTreeMap<String, String>,
-) -> Result<(), Problem> {
-    let is_known = |name: &String| route.query.iter().any(|(parameter, _)| parameter == name);
-    match query.keys().find(|name| !is_known(name)) {
-        None => Ok(()),
-        Some(name) => Err(Problem::new(
-            StatusCode::BAD_REQUEST,
-            format!("unknown query parameter {name:?}"),
-        )),
+/// Reads the query. Each parameter must be known, and be there once.
+fn read_query(route: &Route, query: &str) -> Result<BTreeMap<String, String>, Problem> {
+    let bad = |why: String| Problem::new(StatusCode::BAD_REQUEST, why);
+    let pairs: Vec<(String, String)> =
+        serde_urlencoded::from_str(query).map_err(|error| bad_parameters(&error))?;
+    let mut parameters = BTreeMap::new();
+    for (name, value) in pairs {
+        if !route.query.iter().any(|(known, _)| *known == name) {
+            let known: Vec<&str> = route.query.iter().map(|(known, _)| *known).collect();
+            let problem = bad(format!("unknown query parameter {name:?}"));
+            return Err(match known.as_slice() {
+                [] => problem.hint("this route has no parameters"),
+                known => problem.hint(format!("its parameters are {}", known.join(", "))),
+            });
+        }
+        if parameters.contains_key(&name) {
+            let problem = bad(format!(
+                "the query parameter {name:?} is given more than once"
+            ));
+            return Err(problem.hint("give it once; several stages are separated by commas"));
+        }
+        parameters.insert(name, value);
     }
+    Ok(parameters)
 }
 
 /// Reads the version of the ticket that the caller expects, from `If-Match`.
@@ -388,15 +440,20 @@ fn expected_version(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(tag) = headers.get(header::IF_MATCH) else {
         return Ok(None);
     };
+    // Any version will do: the ticket only has to exist.
+    if tag == "*" {
+        return Ok(None);
+    }
     // A compressed answer has the version as a weak tag; the version is the same.
     let version = tag
         .to_str()
         .ok()
         .map(|tag| strip_weak(tag).trim_matches('"'));
     let version = version.and_then(|tag| tag.parse().ok());
-    version
-        .map(Some)
-        .ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "If-Match is not a ticket version"))
+    version.map(Some).ok_or_else(|| {
+        Problem::new(StatusCode::BAD_REQUEST, "If-Match is not a ticket version")
+            .hint("send the ETag of the ticket as it was answered")
+    })
 }
 
 /// Reads `Idempotency-Key`: a repeated call with the same key returns the first answer.
@@ -406,17 +463,56 @@ fn idempotency_key(
     path: &BTreeMap<String, String>,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Option<Once> {
-    let key = headers.get("idempotency-key")?.to_str().ok()?;
+) -> Result<Option<Once>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    // A key that cannot be kept must not be dropped: its sender relies on it.
+    let fits = |key: &&str| (1..=KEY_CHARS_MAX).contains(&key.len());
+    let key = key.to_str().ok().filter(fits).ok_or_else(|| {
+        let why = format!("Idempotency-Key must be 1 to {KEY_CHARS_MAX} visible ASCII characters");
+        Problem::new(StatusCode::BAD_REQUEST, why)
+    })?;
     let payload = json!([route.path, path, String::from_utf8_lossy(body)]).to_string();
-    Some(Once {
+    Ok(Some(Once {
         key: format!("rest/{}/{key}", identity.actor.agent),
         payload_hash: engine::hash::short_sha256(payload.as_bytes()),
         answer: summary_value,
-    })
+    }))
 }
 
 /// Answer that is stored for a change.
 fn summary_value(ticket: &Ticket, _: &Policy) -> Value {
     json!(TicketSummary::from_ticket(ticket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the names of a question's fields, as its own refusal of an unknown one lists them.
+    pub fn field_names<Q: Question>() -> Vec<String> {
+        let unknown = json!({"?": 0});
+        let refusal = read_fields::<Q>(&unknown).err().unwrap_or_default();
+        let names = refusal.split('`').skip(1).step_by(2);
+        names
+            .map(str::to_owned)
+            .filter(|name| name != "?")
+            .collect()
+    }
+
+    #[test]
+    fn every_field_of_a_reading_question_is_a_parameter() {
+        let mut seen = 0;
+        for route in routes().iter().filter(|route| route.method == Method::Get) {
+            let mut given: Vec<String> = path_fields(route.path).map(str::to_owned).collect();
+            given.extend(route.query.iter().map(|(name, _)| (*name).to_owned()));
+            given.sort_unstable();
+            let mut fields = (route.fields)();
+            fields.sort_unstable();
+            assert_eq!(given, fields, "{}", route.path);
+            seen += fields.len();
+        }
+        assert!(seen > 30, "{seen}");
+    }
 }

@@ -19,6 +19,8 @@ use app::operations::identity::{self, AuthError, Identity};
 
 /// Routes that answer to any host.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+/// Beginnings of the paths that only programs call.
+const FOR_PROGRAMS: [&str; 3] = ["/api/", "/git/", "/hooks/"];
 /// Characters of a request path that are recorded with a refusal.
 const PATH_CHARS_MAX: usize = 200;
 
@@ -31,11 +33,35 @@ pub async fn check_origin(
 ) -> Response {
     // Kept for the record, because the request moves into the handler.
     let path = request.uri().path().to_owned();
-    let response = match origin_problem(&state, &request) {
+    let problem = origin_problem(&state, &request).or_else(|| path_problem(&path));
+    let response = match problem {
         None => next.run(request).await,
         Some(problem) => problem.into(),
     };
     record_refusal(&state, &path, response).await
+}
+
+/// Refuses a path for programs with bytes that are no text. A page of the dashboard says so itself.
+fn path_problem(path: &str) -> Option<Problem> {
+    if !FOR_PROGRAMS.iter().any(|start| path.starts_with(start)) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let hex = others.get(..2).filter(|_| *first == b'%');
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = others.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = others;
+        }
+    }
+    let why = "the path is not valid UTF-8 after decoding";
+    let problem = || Problem::new(StatusCode::BAD_REQUEST, why);
+    std::str::from_utf8(&bytes).is_err().then(problem)
 }
 
 fn origin_problem(state: &ServerState, request: &Request) -> Option<Problem> {

@@ -23,7 +23,7 @@ use super::api::{RouteAccess, require_ticket};
 use super::problem::Problem;
 use app::operations::identity::Identity;
 use app::operations::questions::{Method, format_cursor, parse_cursor};
-use app::operations::{Cursor, StoredEvent, history};
+use app::operations::{Cursor, StoredEvent, history, overview};
 
 /// Silence after which a comment is sent, so that a dead reader is noticed.
 pub const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -31,13 +31,17 @@ pub const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// The channel is the brake: a slow reader fills it, and then the log is not read on.
 pub const READ_AHEAD_MAX: usize = 4;
 
+/// Position after the newest event.
+const NOW: &str = "now";
+
 /// Last words of a stream when the server stops: the delay after which the reader connects again.
 pub const RECONNECT: &[u8] = b": the server stops; connect again\nretry: 1000\n\n";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
-    /// Id of the last event that the reader has; without it the stream starts at the beginning.
+    /// Id of the last event that the reader has, or `now`; without it the stream starts at the
+    /// beginning.
     #[serde(default)]
     after: Option<String>,
     /// Only events of this ticket.
@@ -65,8 +69,11 @@ pub async fn stream(
     let position = last.map(str::to_owned).or(after);
     let after = match position {
         None => Cursor::default(),
-        Some(text) => parse_cursor(&text)
-            .map_err(|_| bad(&format!("{text:?} is not a position in the log")))?,
+        Some(text) if text == NOW => overview::latest_cursor(&state.app).await?,
+        Some(text) => parse_cursor(&text).map_err(|_| {
+            bad(&format!("{text:?} is not a position in the log"))
+                .hint("send the id of an event, such as 12.345, or `now` for new events only")
+        })?,
     };
     let ticket = match ticket {
         Some(ticket) => Some(require_ticket(&state.app, &identity, &ticket).await?),

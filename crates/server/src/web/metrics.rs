@@ -44,6 +44,11 @@ pub async fn show(
             return Err(Problem::new(StatusCode::FORBIDDEN, why).refusal());
         }
     }
+    if let Some(only) = &identity.ticket {
+        // The metrics count the tickets of everybody.
+        let why = format!("this token is only for ticket {only}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, why).refusal());
+    }
     let measures = metrics::collect_metrics(&state.app, &state.metric_sums).await?;
     let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((headers, text(&measures)).into_response())

@@ -23,6 +23,7 @@ pub fn document() -> Value {
     let mut generator = settings
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
+    // All answers first: they share definitions, which are complete only after the last one.
     let answers: Vec<Value> = routes()
         .iter()
         .map(|route| (route.answers)(&mut generator).to_value())
@@ -33,6 +34,7 @@ pub fn document() -> Value {
     schemas.insert("Problem".to_owned(), problem());
     let mut paths: Map<String, Value> = Map::new();
     for (route, answer) in routes().iter().zip(answers) {
+        // Several methods of one path are one entry.
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(methods) = entry.as_object_mut() {
             let operation = operation(route, answer, &mut schemas);
@@ -52,6 +54,7 @@ pub fn document() -> Value {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": schemas,
         },
+        // Every route needs a token unless it says otherwise.
         "security": [{"token": []}],
     });
     simplify_schemas(&mut document);
@@ -67,6 +70,8 @@ fn simplify_schemas(value: &mut Value) {
                 spell_out(items);
             }
             if let Some(words) = words_of(fields) {
+                // `shift` keeps the order of the other keys, so that the document changes only
+                // where it has to.
                 fields.shift_remove("oneOf");
                 fields.insert("type".to_owned(), "string".into());
                 fields.insert("enum".to_owned(), words);
@@ -100,6 +105,8 @@ fn name_inner_objects(schemas: &mut Map<String, Value>) {
                     .chars()
                     .chain(first)
                     .chain(letters)
+                    // `WorkReply` and `active_job` become `WorkReplyActivejob`: a name that nothing
+                    // else has.
                     .filter(|c| *c != '_')
                     .collect();
                 let reference = json!({"$ref": format!("#/components/schemas/{inner_name}")});
@@ -120,6 +127,7 @@ fn words_of(schema: &Map<String, Value>) -> Option<Value> {
             (None, Some(Value::Array(several))) if several.iter().all(Value::is_string) => {
                 words.extend(several.iter().cloned());
             }
+            // One choice that is no word makes it a real choice of schemas.
             _ => return None,
         }
     }
@@ -147,7 +155,7 @@ fn other_paths(event: Value) -> Map<String, Value> {
             "operationId": "get_events",
             "parameters": [
                 {"name": "after", "in": "query", "schema": position,
-                 "description": "id of the last event that you have; default: the beginning"},
+                 "description": "id of the last event that you have, or `now` for new events only; default: the beginning"},
                 {"name": "Last-Event-ID", "in": "header", "schema": position,
                  "description": "the same; browsers send it when they connect again"},
                 {"name": "ticket", "in": "query", "schema": {"type": "string"},
@@ -170,6 +178,7 @@ fn other_paths(event: Value) -> Map<String, Value> {
         }},
         "/healthz": {"get": {
             "summary": "Tells that the server runs.",
+            // Probes have no token.
             "operationId": "get_healthz", "security": [],
             "responses": {"200": text},
         }},
@@ -212,6 +221,7 @@ fn file_paths() -> Vec<(String, Value)> {
         let content = json!({kind: {"schema": {"type": "string", "contentMediaType": kind}}});
         let headers = json!({"ETag": {"schema": {"type": "string"}},
             "Accept-Ranges": {"schema": {"type": "string"}}});
+        // Files can be large, so clients may ask for a part, or for nothing if they have it.
         let parameters = [parameters, vec![range.clone(), if_none_match.clone()]].concat();
         json!({"get": {
             "summary": summary, "operationId": id, "parameters": parameters,
@@ -254,6 +264,7 @@ fn file_paths() -> Vec<(String, Value)> {
                 "description": "Output and the end of the run as server-sent events. The data of each is one JSON object.",
                 "content": {"text/event-stream": event_stream(&output)},
             },
+            // A browser's event source connects again after every other answer.
             "204": {"description": "the run has ended and you have all of it"},
             "400": bad("malformed request"), "401": bad("no valid token"),
             "403": bad("only for people, programs and administrators"), "404": bad("not found"),
@@ -306,6 +317,7 @@ fn operation(route: &Route, answer: Value, schemas: &mut Map<String, Value>) -> 
     parameters.extend(route.query.iter().map(|(name, description)| {
         json!({"name": name, "in": "query", "description": description, "schema": {"type": "string"}})
     }));
+    // What changes nothing can be cached; what changes something can be repeated under a key.
     if route.method == Method::Get {
         parameters.push(if_none_match());
     } else {

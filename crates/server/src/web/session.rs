@@ -10,10 +10,11 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 
+use super::json_rpc;
 use super::problem::Problem;
 use app::operations::identity::Identity;
 
@@ -38,6 +39,9 @@ pub async fn label_session(mut request: Request, next: Next) -> Response {
         Ok(whole) => whole.to_bytes(),
         Err(_) => return next.run(Request::from_parts(head, Body::empty())).await,
     };
+    if let Err(problem) = json_rpc::check(&bytes) {
+        return problem.into_response();
+    }
     // A parser keeps one of two equal keys, so `approved` could be given as both true and false.
     if std::str::from_utf8(&bytes).is_ok_and(findings::repeats_a_key) {
         let why = "the JSON of this call has the same key twice in one object; nothing was done";

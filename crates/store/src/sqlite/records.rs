@@ -13,6 +13,7 @@ use super::writer::{Tx, now};
 
 impl Tx<'_> {
     pub(super) fn limit_provider(&self, provider: &str, most: Option<u32>) -> Result<bool, Error> {
+        // SQLite keeps a NUL character, and PostgreSQL refuses it. Both must store the same.
         let provider = clean(provider);
         let changed = match most {
             Some(most) => self
@@ -22,6 +23,7 @@ impl Tx<'_> {
                     ON CONFLICT (provider) DO UPDATE SET most = excluded.most",
                 )?
                 .execute(params![provider, most])?,
+            // No row is no limit, so that a claim has one thing to look for.
             None => self
                 .db
                 .prepare_cached("DELETE FROM provider_limits WHERE provider = ?1")?
@@ -48,6 +50,7 @@ impl Tx<'_> {
     }
 
     pub(super) fn pause(&self, pause: &Pause) -> Result<(), Error> {
+        // One pause for each name: a second one replaces reason and end.
         let (scope, name) = pause.scope.parts();
         let until = pause.until.map(|time| time.0);
         self.db
@@ -98,6 +101,7 @@ impl Tx<'_> {
         let marked = self
             .db
             .prepare_cached(
+                // The first reader counts; whoever comes later learns that it was not the first.
                 "UPDATE messages SET processed_at = ?2 WHERE id = ?1 AND processed_at IS NULL",
             )?
             .execute(params![message, at.0])?;

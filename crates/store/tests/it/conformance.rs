@@ -9,7 +9,7 @@ pub mod records;
 pub mod requests;
 pub mod wakeups;
 
-use crate::support::{House, drop_schema};
+use crate::support::{TestStore, drop_schema};
 
 macro_rules! facts {
     ($($module:ident: $($fact:ident),+ $(,)?;)+) => {
@@ -18,7 +18,7 @@ macro_rules! facts {
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $fact() {
-                    $module::$fact(House::sqlite().await).await;
+                    $module::$fact(TestStore::sqlite().await).await;
                 }
             )+)+
         }
@@ -28,7 +28,7 @@ macro_rules! facts {
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $fact() {
-                    let Some(house) = House::postgres().await else {
+                    let Some(house) = TestStore::postgres().await else {
                         return;
                     };
                     let schema = house.schema();

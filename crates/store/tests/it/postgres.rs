@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    House, LONG, ask, blank, claim_one, creation, drop_schema, empty_schema, id, number, on_server,
-    open, server_with_tls,
+    LONG, TestStore, ask, blank, claim_one, creation, drop_schema, empty_schema, id, number,
+    on_server, open, server_with_tls,
 };
 
 async fn refusal(place: &str) -> Error {
@@ -41,7 +41,7 @@ async fn what_is_no_address_is_said() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
-    let Some(house) = House::postgres().await else {
+    let Some(house) = TestStore::postgres().await else {
         return;
     };
     on_server(&house.place, "UPDATE schema_version SET version = 99").await;
@@ -55,7 +55,7 @@ async fn a_newer_schema_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starting_together_on_an_empty_schema_is_safe() {
-    let Some(house) = House::postgres().await else {
+    let Some(house) = TestStore::postgres().await else {
         return;
     };
     let schema = house.schema().unwrap();
@@ -82,7 +82,7 @@ async fn starting_together_on_an_empty_schema_is_safe() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_is_woken_after_its_connections_broke() {
-    let Some(house) = House::postgres().await else {
+    let Some(house) = TestStore::postgres().await else {
         return;
     };
     let schema = house.schema().unwrap();
@@ -121,7 +121,7 @@ async fn ended(place: &str, sql: &str) -> usize {
 /// The server commits and its answer is lost on the way: nobody knows, so nobody claims to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_is_lost_is_unknown_and_can_be_looked_up() {
-    let Some(house) = House::postgres().await else {
+    let Some(house) = TestStore::postgres().await else {
         return;
     };
     let (before, after) = house.place.rsplit_once('@').unwrap();
@@ -181,7 +181,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_given_up_leaves_no_transaction_behind() {
-    let Some(house) = House::postgres().await else {
+    let Some(house) = TestStore::postgres().await else {
         return;
     };
     let one = Settings {

@@ -16,7 +16,7 @@ use store::{Error, JobQuery, Page, Settings, Store};
 
 use crate::skip;
 use crate::support::{
-    House, LONG, ask, blank, claim_one, creation, free, id, number, open, step, waived,
+    LONG, TestStore, ask, blank, claim_one, creation, free, id, number, open, step, waived,
 };
 
 /// What a child process is to do, and on which file.
@@ -55,7 +55,7 @@ async fn a_child_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_of_another_process_wakes_who_waits() {
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     let mut giver = child("give", &house.place);
     while house.store.claim(&ask("work")).await.unwrap().is_empty() {
         let asked = ask("work");
@@ -83,7 +83,7 @@ async fn write_for_ever(store: &dyn Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_writer_loses_nothing_that_was_acknowledged() {
     const KILLS: u64 = 20;
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     let mut acknowledged = BTreeSet::new();
     let mut bystander = child("write", &house.place);
     for kill in 0..KILLS {
@@ -156,7 +156,7 @@ async fn work_off(store: &dyn Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_processes_on_one_file_run_each_job_once() {
     const JOBS: usize = 300;
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     let jobs = (0..JOBS).map(|n| free("work", json!(n))).collect();
     house.store.enqueue(jobs).await.unwrap();
     let workers: Vec<Child> = (0..10).map(|_| child("work", &house.place)).collect();
@@ -207,7 +207,7 @@ async fn refusal(place: &Path) -> Error {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     drop(house.store);
     let db = rusqlite::Connection::open(&house.place).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
@@ -237,7 +237,7 @@ async fn what_is_no_database_is_left_alone() {
 
 #[tokio::test]
 async fn somebody_elses_lock_is_named_as_such() {
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     let db = rusqlite::Connection::open(&house.place).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     let hasty = Settings {
@@ -266,7 +266,7 @@ async fn a_file_that_cannot_be_written_is_refused() {
     let refused = refusal(Path::new("/proc/store.db")).await;
     assert!(matches!(refused, Error::ReadOnly(_)), "{refused}");
 
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     drop(house.store);
     let file = Path::new(&house.place);
     let mut mode = std::fs::metadata(file).unwrap().permissions();
@@ -282,7 +282,7 @@ async fn a_file_that_cannot_be_written_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_work_is_begun_when_little_room_is_left() {
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     number(&*house.store, "work", 1).await;
     let greedy = Settings {
         free_space_min_bytes: u64::MAX,
@@ -371,7 +371,7 @@ fn a_full_disk_is_named_and_can_still_be_recorded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_in_a_group_spoils_nobody_else() {
-    let house = House::sqlite().await;
+    let house = TestStore::sqlite().await;
     let mut writers = tokio::task::JoinSet::new();
     for n in 0..64 {
         let store = house.store.clone();

@@ -1,4 +1,4 @@
-//! Houses to test in, and tickets built by hand: the store looks at versions, fences and keys,
+//! Stores to test, and tickets built by hand: the store looks at versions, fences and keys,
 //! so a ticket here has no more than a version and a stage.
 
 use std::collections::BTreeSet;
@@ -20,13 +20,13 @@ use tempfile::TempDir;
 use crate::skip;
 
 /// One store to test, and a way to open it again as somebody else would.
-pub struct House {
+pub struct TestStore {
     pub store: Arc<dyn Store>,
     pub place: String,
     _directory: Option<TempDir>,
 }
 
-impl House {
+impl TestStore {
     pub async fn sqlite() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("store.db").display().to_string();

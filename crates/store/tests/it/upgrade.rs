@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use store::{ClaimRequest, JobQuery, Page, StatementKind, Store};
 
 use crate::support::{
-    House, LONG, ask, blank, drop_schema, empty_schema, id, number, on_server, open,
+    LONG, TestStore, ask, blank, drop_schema, empty_schema, id, number, on_server, open,
 };
 
 /// The schema of the first release.
@@ -159,5 +159,5 @@ async fn a_server_of_the_first_release_is_brought_up_to_date() {
     let store = open(&place).await;
     arrives(&*store).await;
     drop(store);
-    drop_schema(&House::schema_of(&place).unwrap()).await;
+    drop_schema(&TestStore::schema_of(&place).unwrap()).await;
 }

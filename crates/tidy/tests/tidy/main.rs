@@ -9,6 +9,8 @@
 mod layers;
 mod licences;
 mod manifests;
+mod names;
+mod paths;
 mod prose;
 mod ratchets;
 mod rules;

@@ -22,11 +22,11 @@ pub enum Check {
 
 /// A pattern that may not be found within some places, except in the rooms that own it.
 pub struct Pattern {
-    layer: Layer,
+    pub layer: Layer,
     scope: Scope,
-    within: Places,
-    except: Places,
-    regex: &'static str,
+    pub within: Places,
+    pub except: Places,
+    pub regex: &'static str,
 }
 
 /// The longest a file may be without its tests.
@@ -49,6 +49,13 @@ impl Breach {
 }
 
 impl Rule {
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.checks.iter().filter_map(|check| match check {
+            Check::Pattern(pattern) => Some(pattern),
+            Check::Whole(_) => None,
+        })
+    }
+
     pub fn breaches(&self, tree: &Tree) -> Vec<Breach> {
         self.checks
             .iter()

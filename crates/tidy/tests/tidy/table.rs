@@ -6,7 +6,7 @@ use super::rules::{
     names_of_files, quoted, sql_files_outside_store, test_hooks,
 };
 use super::tree::Scope;
-use super::{manifests, prose};
+use super::{manifests, paths, prose};
 
 const CRATES: &[&str] = &["crates/", "benches/", "examples/"];
 /// They translate; what can be done is in `app`.
@@ -20,6 +20,12 @@ const EVERYWHERE: &[&str] = &[
     "check",
 ];
 
+/// A stage compared, or matched on, as a value or by its name.
+const STAGE_COMPARED: &str = r"(?x)
+    \bstage(?:\(\))?(?:\s*\.\s*as_str\(\))?\s*[=!]=
+  | [=!]=\s*[&*]*(?:\w+(?:\(\))?\s*\.\s*)*stage\b
+  | (?:\bmatch\b|\bmatches!\s*\()[^;{}]*\bstage(?:\(\))?\s*\.\s*as_str\(\)";
+
 pub const RULES: &[Rule] = &[
     Rule {
         fact: "only `flow` matches on a stage together with an event",
@@ -31,8 +37,8 @@ pub const RULES: &[Rule] = &[
             r"(?x)
                 \bmatch\b [^{;]* \bstage\b [^{;]* \b(?:what|event)\b [^{;]* \{
               | \bmatch\b [^{;]* \b(?:what|event)\b [^{;]* \bstage\b [^{;]* \{
-              | \( [^();]* \bStage::\w+ [^;=]* \bWhat::\w+ [^;=]* =>
-              | \( [^();]* \bWhat::\w+ [^;=]* \bStage::\w+ [^;=]* =>",
+              | \( [^();]* \bStage::\w+ [^;=]* \bEventKind::\w+ [^;=]* =>
+              | \( [^();]* \bEventKind::\w+ [^;=]* \bStage::\w+ [^;=]* =>",
         )],
         planted: &[
             (
@@ -41,7 +47,11 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/countersign/src/cli/planted.rs",
-                "fn f() { match pair { (Stage::Reviewing, What::Reviewed { .. }) => 1, _ => 2 } }",
+                "fn f() { match pair { (Stage::Reviewing, EventKind::Reviewed { .. }) => 1, _ => 2 } }",
+            ),
+            (
+                "crates/app/src/operations/planted.rs",
+                "fn f() { match pair { (EventKind::Landed { .. }, Stage::Merging) => 1, _ => 2 } }",
             ),
         ],
         fine: &[
@@ -51,7 +61,7 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/flow/src/planted.rs",
-                "fn f() { match (ticket.stage, &event.what) { (Stage::Done, What::Started { .. }) => {} } }",
+                "fn f() { match (ticket.stage, &event.what) { (Stage::Done, EventKind::Started { .. }) => {} } }",
             ),
         ],
     },
@@ -63,8 +73,14 @@ pub const RULES: &[Rule] = &[
                 Scope::Production,
                 &["crates/store/", "crates/engine/"],
                 &[],
-                r"(?x) \bStage::\w+\s*(?:=>|\||\bif\b|[=!]=) | \bmatches!\([^;]*\bStage:: | \blet\s+Stage::
-                     | [=!]=\s*(?:\w+::)*Stage:: | \bStage\s+as\b | \bstage(?:\.word\(\))?\s*[=!]=",
+                r"(?x) \bStage::\w+\s*(?:=>|\||\bif\b|[=!]=) | \bmatches!\([^;]*\bStage::
+                     | \blet\s+\(?\s*(?:\w+::)*Stage:: | [=!]=\s*(?:\w+::)*Stage:: | \bStage\s+as\b",
+            ),
+            code(
+                Scope::Production,
+                &["crates/store/", "crates/engine/"],
+                &[],
+                STAGE_COMPARED,
             ),
             code(Scope::Production, &["crates/engine/"], &[], r"\bStage\b"),
         ],
@@ -95,7 +111,27 @@ pub const RULES: &[Rule] = &[
             ),
             (
                 "crates/engine/src/planted.rs",
-                "fn f() { if ticket.stage.word() == \"merging\" { land() } }",
+                "fn f() { if ticket.stage.as_str() == \"merging\" { land() } }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { if \"merging\" != ticket.stage.as_str() { land() } }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { match row.stage.as_str() { \"merging\" => land(), _ => {} } }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() -> bool { matches!(ticket.stage().as_str(), \"done\" | \"failed\") }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { if let flow::Stage::Merging = ticket.stage { land() } }",
+            ),
+            (
+                "crates/store/src/planted.rs",
+                "fn f() { match stage { Stage::Merging if late => land(), other => wait(other) } }",
             ),
         ],
         fine: &[(
@@ -104,18 +140,22 @@ pub const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        fact: "`cli`, `mcp`, `web`, `spool` and `notify` know no rule about tickets",
-        instead: "translate to a call of `operations`",
-        checks: &[code(
-            Scope::Production,
-            SURFACES,
-            &[],
-            // `Office` keeps the desk and the store to the operations; this is for other ways to them.
-            r"(?x) (?:^|[^.\w])advance\s*\( | \bstore:: | \.desk\b | \bDesk\b | \.store\s*\. | \bWhat::
+        fact: "`countersign` and `server` know no rule about tickets",
+        instead: "translate to a call of `app::operations`, or ask a method of flow::Ticket",
+        checks: &[
+            code(
+                Scope::Production,
+                SURFACES,
+                &[],
+                // `App` keeps the coordinator and the store private; this is for other ways to them.
+                r"(?x) (?:^|[^.\w])advance\s*\( | \bstore:: | \.coordinator\b | \bLocalCoordinator\b
+                     | \.store\s*\. | \bEventKind::
                      | [=!]=\s*(?:\w+::)*Stage:: | \bStage::\w+\s*[=!]= | \bStage\s+as\b
-                     | \bstage(?:\.word\(\))?\s*[=!]=
+                     | \blet\s+\(?\s*(?:\w+::)*Stage:: | \bStage::\w+\s+if\b
                      | \bif\b[^{;]*\bStage::[^{;]*(?:&&|\|\|) | \bif\b[^{;]*(?:&&|\|\|)[^{;]*\bStage::",
-        )],
+            ),
+            code(Scope::Production, SURFACES, &[], STAGE_COMPARED),
+        ],
         planted: &[
             (
                 "crates/server/src/web/planted.rs",
@@ -124,11 +164,11 @@ pub const RULES: &[Rule] = &[
             ("crates/countersign/src/cli.rs", "use store::Store;"),
             (
                 "crates/server/src/web/planted.rs",
-                "async fn f() { office.desk.store.commit(change).await }",
+                "async fn f() { app.coordinator.store.commit(change).await }",
             ),
             (
                 "crates/server/src/web/planted.rs",
-                "async fn f() { desk.decide(&id, &policy, Report::new(by, What::Cancelled { why })).await }",
+                "async fn f() { decider.report(&id, Report::new(by, EventKind::Cancelled { why })).await }",
             ),
             (
                 "crates/countersign/src/cli/planted.rs",
@@ -139,8 +179,20 @@ pub const RULES: &[Rule] = &[
                 "fn f() { if ticket.round > 3 && matches!(ticket.stage, Stage::Approved) { land() } }",
             ),
             (
+                "crates/server/src/web/planted.rs",
+                "async fn f() { LocalCoordinator::new(store).claim(request).await }",
+            ),
+            (
                 "crates/server/src/mcp/planted.rs",
-                "fn f() { if ticket.stage.word() == \"merging\" { land() } }",
+                "fn f() { if ticket.stage.as_str() == \"merging\" { land() } }",
+            ),
+            (
+                "crates/server/src/dashboard/planted.rs",
+                "fn f() { if let (Stage::Approved, Some(who)) = (ticket.stage, who) { land() } }",
+            ),
+            (
+                "crates/countersign/src/cli/planted.rs",
+                "fn f() { match stage { Stage::Approved if round > 3 => land(), _ => {} } }",
             ),
         ],
         fine: &[("crates/app/src/operations.rs", "use store::Store;")],
@@ -707,6 +759,10 @@ pub const RULES: &[Rule] = &[
                 "[dependencies]\nrusqlite.workspace = true\n",
             ),
             (
+                "crates/countersign/Cargo.toml",
+                "[dependencies]\nstore.workspace = true\n",
+            ),
+            (
                 "crates/engine/Cargo.toml",
                 "[target.'cfg(unix)'.dependencies]\ntokio-postgres.workspace = true\n",
             ),
@@ -769,6 +825,34 @@ pub const RULES: &[Rule] = &[
         fine: &[(
             "docs/planted.md",
             "# The `one` word\n[up](../Cargo.toml) [here](#the-one-word) [away](https://example.org/x)\n```\n[not](a-link.md)\n```\n",
+        )],
+    },
+    Rule {
+        fact: "the recipes and the code map name paths that exist, and every operation",
+        instead: "point to where it is now",
+        checks: &[Check::Whole(paths::recipes), Check::Whole(paths::code_map)],
+        planted: &[
+            (
+                "CONTRIBUTING.md",
+                "## Recipes\n1. `flow/src/policy.rs` and `policy/nowhere.rs`\n",
+            ),
+            (
+                "CONTRIBUTING.md",
+                "## Recipes\n1. `flow/src/policy.rs`, `no_such_function`\n",
+            ),
+            ("CONTRIBUTING.md", "## Recipes\n1. `docs/nowhere.md`\n"),
+            (
+                "ARCHITECTURE.md",
+                "## Code map\n**`crates/flow/src`**\n- `verdict.rs`, `nowhere*`: gone.\n",
+            ),
+            (
+                "ARCHITECTURE.md",
+                "## Code map\n**`crates/app/src`**\n- `operations.rs`: and none of its modules.\n",
+            ),
+        ],
+        fine: &[(
+            "CONTRIBUTING.md",
+            "## Recipes\n1. `flow/src/policy.rs` and `policy/limits.rs`, `Policy`, `cargo test -p x`, `forge/src/NAME.rs`\n## Other\n`no/path.rs`\n",
         )],
     },
 ];

@@ -1,7 +1,7 @@
 //! The review context: everything a reviewer needs, in the eleven fields that existing agents
 //! expect. Feedback of earlier rounds is left out, so that the reviewer judges without it.
 
-use flow::ticket::CheckOutcome;
+use flow::ticket::{CheckOutcome, ImportedFormat};
 use flow::{Task, Ticket};
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ fn context(ticket: &Ticket, commit: String) -> ReviewContext {
     };
     ReviewContext {
         ticket_id: ticket.id.to_string(),
-        ticket_path: extra("ticket_path"),
+        ticket_path: extra("ticket_path").or_else(|| extra("path")),
         epic_path: extra("epic_path"),
         ticket_branch: submission.branch,
         base_commit: submission.base,
@@ -68,9 +68,18 @@ fn context(ticket: &Ticket, commit: String) -> ReviewContext {
         files_modified: submission.files,
         test_suite_status: test_status(ticket).to_owned(),
         acceptance_criteria: criteria(ticket),
-        revision_count: u32::try_from(ticket.rounds.len()).unwrap_or(u32::MAX),
+        revision_count: revision_count(ticket),
         previous_review_feedback: None,
     }
+}
+
+/// Counts the revisions before this review, with those of an epic state that the ticket comes from.
+fn revision_count(ticket: &Ticket) -> u32 {
+    let imported = ticket.spec.context.imported.as_ref();
+    let imported = imported.filter(|entry| entry.format == ImportedFormat::EpicState);
+    let earlier = imported.map_or(0, |entry| entry.count("revision_count"));
+    let own = ticket.rounds.len() as u64;
+    u32::try_from(earlier.saturating_add(own)).unwrap_or(u32::MAX)
 }
 
 fn test_status(ticket: &Ticket) -> &'static str {

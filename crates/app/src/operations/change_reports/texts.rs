@@ -11,6 +11,8 @@ use flow::ticket::CheckOutcome;
 use flow::{Policy, Ticket};
 use forge::neutral::{neutralise, neutralise_line_of};
 
+use crate::operations::finding_threads::thread_text;
+
 /// Longest description of a ticket in a pull request.
 const DESCRIPTION_CHARS_MAX: usize = 8_000;
 /// Longest end of a red check's output.
@@ -195,28 +197,8 @@ pub fn review_body(ticket: &Ticket, gate: &PlannedGate, round: u32) -> String {
 
 /// Writes a finding for its thread.
 pub fn finding_text(entry: &LedgerEntry, policy: &Policy) -> String {
-    let finding = &entry.finding;
-    let mut text = format!(
-        "**{} {}**: {}",
-        entry.id,
-        severity(entry, policy),
-        neutralise_line_of(&finding.title)
-    );
-    let title = finding.title.trim();
-    let parts = [
-        ("", finding.problem.as_deref()),
-        ("Why: ", finding.impact.as_deref()),
-        ("Fix: ", finding.fix.as_deref()),
-    ];
-    for (label, part) in parts {
-        if let Some(part) = part.filter(|part| part.trim() != title) {
-            let _ = write!(text, "\n\n{label}{}", neutralise(part));
-        }
-    }
-    let by: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
-    let by = neutralise_line_of(&by.join(", "));
-    let _ = write!(text, "\n\n_Reported by {by}, through Countersign._");
-    text
+    let heading = format!("{} {}", entry.id, severity(entry, policy));
+    thread_text(&heading, entry)
 }
 
 /// Makes a text fit a cell of a table.

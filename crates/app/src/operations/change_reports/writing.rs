@@ -7,7 +7,7 @@ use flow::ledger::LedgerEntry;
 use flow::pull_request::{ChangePlan, PlannedGate, PlannedThread, has_thread};
 use flow::ticket::Submission;
 use flow::{Policy, Ticket};
-use forge::anchors::{CommentableLines, DiffSide, LineAnchor, Placement};
+use forge::anchors::{CommentableLines, Placement};
 use forge::neutral::neutralise;
 use forge::{
     CommentDraft, CommentTopic, Forge, ForgeError, ForgeGate, GateState, InlineFinding,
@@ -18,6 +18,7 @@ use super::LookError;
 use super::memory::WrittenReport;
 use super::texts;
 use crate::failure::Failure;
+use crate::operations::finding_threads::line_anchor;
 
 /// Name of the gate.
 pub const GATE: &str = "countersign";
@@ -224,7 +225,7 @@ impl ReportWriter<'_> {
     fn draft(&self, entry: &LedgerEntry) -> InlineFinding {
         InlineFinding {
             key: self.key_of(&entry.id),
-            anchor: anchor_of(&entry.finding),
+            anchor: line_anchor(&entry.finding),
             body: texts::finding_text(entry, self.policy),
         }
     }
@@ -239,17 +240,4 @@ impl ReportWriter<'_> {
 fn thread_state(thread: &PlannedThread) -> String {
     let key = thread.reply.as_ref().map_or("", |(key, _)| key);
     format!("{} {key}", if thread.is_open { "open" } else { "resolved" })
-}
-
-/// Returns the lines of a finding, on the side after the change.
-fn anchor_of(finding: &findings::Finding) -> Option<LineAnchor> {
-    let path = finding.file.clone()?;
-    let first = finding.line.unwrap_or(0);
-    let last = finding.end_line.unwrap_or(first).max(first);
-    Some(LineAnchor {
-        path,
-        side: DiffSide::Right,
-        start_line: (first < last).then_some(first),
-        line: last,
-    })
 }

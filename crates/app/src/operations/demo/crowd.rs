@@ -73,7 +73,7 @@ pub const TICKETS: [CrowdTicket; 12] = [
     ticket(
         "lower",
         "Add `lower`: print a text in small letters",
-        "It belongs beside `upper`.",
+        "It belongs next to `upper`.",
         ("tr 'A-Z' 'a-z'", ("HELLO", "hello")),
         Smooth,
     ),

@@ -37,6 +37,8 @@ impl ForgeInbox {
             self.refuse(client, found, &refusal.to_string()).await;
             return Ok(Progress::Done);
         }
+        // Before the work, which may take a while: a person should see at once that the command
+        // arrived.
         self.react(client, found, Reaction::Seen).await;
         let performed = Box::pin(self.perform_command(client, found, command)).await;
         match performed {
@@ -73,6 +75,7 @@ impl ForgeInbox {
             login: &found.author,
             is_bot: found.is_bot,
             is_edited: found.edited,
+            // A permission that would be enough, to ask first what needs no call.
             permission: ForgePermission::Write,
         };
         // Nobody is looked up whose command would be refused anyway.
@@ -108,14 +111,16 @@ impl ForgeInbox {
             (CommentCommand::Review, None) => self.review_again(client, found).await,
             (CommentCommand::Continue, None) => self.take_in_by_command(client, found).await,
             (CommentCommand::Status, None) => {
-                let text = "no ticket of Countersign belongs to this";
+                let text = "no Countersign ticket belongs to this";
                 self.answer(client, found, text).await;
                 Ok(())
             }
             (
+                // These change a ticket, so without one the person has to learn that nothing
+                // happened.
                 CommentCommand::Rework | CommentCommand::Accept { .. } | CommentCommand::Cancel,
                 None,
-            ) => Err(Failure::usage("no ticket of Countersign belongs to this")),
+            ) => Err(Failure::usage("no Countersign ticket belongs to this")),
             (CommentCommand::Review, Some(id)) => {
                 crate::operations::change_reports::queue_report(&app, &id, "a command").await?;
                 Ok(())
@@ -161,6 +166,8 @@ impl ForgeInbox {
             ForgeSubject::Repository => Ok(None),
             ForgeSubject::Issue(key) => {
                 let id = flow::intake::ticket_id_of_issue(client.name(), key);
+                // The id is made of the connection and the key, so an issue finds its ticket
+                // without a search.
                 let id = id.map(|id| id.to_string());
                 Ok(match id {
                     Some(id) if self.has_ticket(&id).await? => Some(id),
@@ -196,6 +203,7 @@ impl ForgeInbox {
             number: *number,
             head: head.clone(),
         };
+        // The comment is part of the key, so that the same head can be reviewed again on request.
         let key = format!("review/{number}/{head}/{}", found.comment);
         queue_once(&self.app, &key, &ForgeJob::new(client.name(), task)).await?;
         Ok(())
@@ -212,7 +220,7 @@ impl ForgeInbox {
                 self.queue_intake(client.name(), key, &cause).await
             }
             ForgeSubject::Change(_) | ForgeSubject::Repository => Err(Failure::usage(
-                "no ticket of Countersign belongs to this pull request",
+                "no Countersign ticket belongs to this pull request",
             )
             .hint("use review")),
         }
@@ -232,6 +240,7 @@ impl ForgeInbox {
         let change = forge.find_change(&ChangeKey::Number(*number)).await;
         let change = change.map_err(forge_failure)?;
         let head = change.map(|change| change.head_commit).unwrap_or_default();
+        // The author of a fork may push while a person reads. The permission is for what was read.
         if !head.eq_ignore_ascii_case(commit) {
             return Err(Failure::usage(format!(
                 "{} is not the head of the pull request, which is {head}",
@@ -239,6 +248,7 @@ impl ForgeInbox {
             ))
             .hint("look at the newest commit, and name it"));
         }
+        // Recorded before the review is queued, because the review reads it.
         record_permit(&self.app, client.name(), *number, &head, &found.author).await?;
         self.review_again(client, found).await
     }
@@ -285,6 +295,7 @@ impl ForgeInbox {
             body: format!(
                 "Countersign, to {}: `{}`\n\n{}",
                 neutralise_line_of(&found.author),
+                // A backquote would end the quotation, and the rest would be text of ours.
                 neutralise_line_of(&findings::shorten(&line, 120)).replace('`', "'"),
                 neutralise(text)
             ),
@@ -304,6 +315,7 @@ async fn rework(app: &App, id: &str, text: &str) -> Result<(), Failure> {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let words = first
         .split_whitespace()
+        // The mention and the word `rework`.
         .skip(2)
         .collect::<Vec<_>>()
         .join(" ");
@@ -340,6 +352,7 @@ fn describe_ticket(ticket: &Ticket) -> String {
         let reason = flow::narrate::describe_reason(&escalation.reason);
         let _ = write!(text, "\n\nA person has to decide: {reason}");
     }
+    // Twenty, because a comment is read on a phone too. The dashboard has all.
     let open = ticket.ledger.entries.iter();
     for entry in open.filter(|entry| entry.status.is_open()).take(20) {
         let _ = write!(
@@ -369,6 +382,7 @@ async fn record_permit(
     loop {
         let state = store.forge_state(&name).await?;
         let body = json!({"commit": commit, "by": findings::one_line(by)});
+        // Another process may write the state between our two calls; then read it again.
         if state.body == body || store.put_forge_state(ForgeState { body, ..state }).await? {
             return Ok(());
         }

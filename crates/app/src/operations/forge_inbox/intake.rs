@@ -23,6 +23,7 @@ use crate::settings::ticket_fields::TITLE_CHARS_MAX;
 use crate::settings::ticket_file;
 
 /// Maximum number of issues that one issue brings along, over all levels.
+/// Each issue is two or three calls, and each ticket costs money.
 const FAMILY_MAX: usize = 50;
 /// Maximum size of the text of an issue that becomes a description.
 const TEXT_CHARS_MAX: usize = 60_000;
@@ -34,12 +35,15 @@ impl ForgeInbox {
         client: &LinkedForge,
         key: &str,
     ) -> Result<Progress, Failure> {
+        // The whole family is read before anything is written, so that either all become tickets or
+        // none.
         let mut waiting = Vec::new();
         // The first issue is wanted already; its family is asked about.
         let mut order = vec![key.to_owned()];
         let mut issues: Vec<TrackedIssue> = Vec::new();
         let mut seen: BTreeSet<String> = BTreeSet::new();
         while let Some(next) = order.pop() {
+            // People link issues in circles, so each is read once.
             if seen.len() >= FAMILY_MAX || !seen.insert(next.clone()) {
                 continue;
             }
@@ -47,6 +51,7 @@ impl ForgeInbox {
             let Some(issue) = found else {
                 continue;
             };
+            // A ticket that is there already is a dependency as it is, and brings no family along.
             if issue.closed || self.is_ticket(client, &next).await? {
                 continue;
             }
@@ -56,6 +61,8 @@ impl ForgeInbox {
                     .is_wanted(client, &issue, client.own_login().await?)
                     .await?
             {
+                // Nobody has asked for this one. Making a ticket of it would spend money that
+                // nobody approved.
                 waiting.push(next);
                 continue;
             }
@@ -64,6 +71,7 @@ impl ForgeInbox {
         }
         if !waiting.is_empty() {
             self.say_what_it_waits_for(client, key, &waiting).await?;
+            // Tried again, because the label may be given, or the issue closed, at any time.
             return Ok(Progress::Later);
         }
         let requests = self.requests(client, issues).await?;
@@ -143,6 +151,8 @@ impl ForgeInbox {
         let name = format!("comment/{}/{key}/{topic}", client.name());
         let state = store.forge_state(&name).await?;
         let hash = json!(engine::hash::short_sha256(body.as_bytes()));
+        // Only the hash is kept: the text is on the forge, and a look at it there would cost a
+        // call.
         if state.body == hash {
             return Ok(());
         }
@@ -172,6 +182,7 @@ impl ForgeInbox {
     ) -> Result<Progress, Failure> {
         let stored = match self.app.ticket(ticket).await {
             Ok(stored) => stored,
+            // The database may have been restored from before the ticket was made.
             Err(failure) if failure.not_found => return Ok(Progress::Done),
             Err(failure) => return Err(failure),
         };
@@ -186,6 +197,8 @@ impl ForgeInbox {
         let name = format!("issue/{}/{key}", client.name());
         let state = store.forge_state(&name).await?;
         let link = ticket.change.as_ref().map(|change| change.url.clone());
+        // What people changed on the issue by hand meanwhile is left as it is, until the ticket
+        // moves on.
         let wanted = json!({"progress": progress.word(), "link": link});
         if state.body == wanted {
             return Ok(Progress::Done);
@@ -220,6 +233,7 @@ impl ForgeInbox {
 fn needs(issue: &TrackedIssue) -> Vec<String> {
     let both = issue.blocked_by.iter().chain(&issue.sub_issues);
     let mut needs: Vec<String> = both.filter(|need| **need != issue.key).cloned().collect();
+    // A part is often a blocker too.
     needs.dedup();
     needs
 }
@@ -231,9 +245,11 @@ fn request(
 ) -> Result<ticket_file::TicketRequest, Failure> {
     let title = findings::shorten(&findings::one_line(&issue.title), TITLE_CHARS_MAX - 1);
     let body = findings::shorten(&findings::clean(&issue.body), TEXT_CHARS_MAX);
+    // Read like a ticket file, so that acceptance criteria in an issue mean the same.
     let text = format!("# {title}\n\n{body}\n");
     let mut request = ticket_file::read(&format!("issue {}", issue.key), text.as_bytes())?;
     request.id = ticket_id_of_issue(client.name(), &issue.key);
+    // A heading in the issue's text would otherwise win over its title.
     request.spec.title = title;
     request.spec.depends_on = depends_on;
     let context = &mut request.spec.context;
@@ -309,6 +325,7 @@ fn goals(client: &LinkedForge, ticket: &Ticket, progress: IssueProgress) -> Vec<
         return goals;
     }
     let label = |progress: IssueProgress| format!("countersign: {}", progress.word());
+    // One label of ours at a time; the others of the issue are not touched.
     let others = IssueProgress::ALL
         .into_iter()
         .filter(|one| *one != progress);
@@ -316,6 +333,7 @@ fn goals(client: &LinkedForge, ticket: &Ticket, progress: IssueProgress) -> Vec<
         add: vec![label(progress)],
         remove: others.map(label).collect(),
     }));
+    // A ticket that ended without landing leaves the issue open: what was wanted is not there.
     if progress == IssueProgress::Done && ticket.landed.is_some() {
         goals.push(IssueGoal::Done);
     }

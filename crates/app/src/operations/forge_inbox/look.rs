@@ -29,6 +29,7 @@ impl ForgeInbox {
         match subject {
             ForgeSubject::Change(number) => self.look_at_change(client, *number).await?,
             ForgeSubject::Issue(key) => self.look_at_issue(client, key).await?,
+            // The webhook named no place. The poller finds out what has changed.
             ForgeSubject::Repository => self.ask_soon(client.name()).await?,
         }
         Ok(Progress::Done)
@@ -42,10 +43,11 @@ impl ForgeInbox {
         let Some(change) = found.map_err(forge_failure)? else {
             return Ok(());
         };
+        // Commands first: one of them may cancel what the rest of this look would start.
         self.queue_commands(client, &ForgeSubject::Change(number))
             .await?;
         if let Some(ticket) = self.ticket_of_change(client, &change).await? {
-            let why = format!("news of change {number}");
+            let why = format!("change {number} was updated");
             match queue_report(&self.app, &ticket, &why).await {
                 Ok(_) => {}
                 // Its stage wants no look, for example because it has ended.
@@ -54,6 +56,7 @@ impl ForgeInbox {
             }
             return Ok(());
         }
+        // No ticket of ours: the rules of the connection say whether it is reviewed.
         let rules = review_rules(client, client.own_login().await?);
         if let Some(reason) = flow::intake::review_reason(&arrived_change(&change), &rules) {
             let job = ForgeJob::new(
@@ -63,6 +66,7 @@ impl ForgeInbox {
                     head: change.head_commit.clone(),
                 },
             );
+            // One review for each head, however many webhooks and polls tell of it.
             let key = format!("review/{number}/{}", change.head_commit);
             if queue_once(&self.app, &key, &job).await? {
                 let body = json!({"connection": client.name(), "change": number, "head": change.head_commit,
@@ -98,6 +102,7 @@ impl ForgeInbox {
         let id = flow::intake::ticket_id_of_issue(client.name(), key);
         let is_ticket = match &id {
             Some(id) => self.has_ticket(id.as_str()).await?,
+            // Without an id there can be no ticket, and no second look would change that.
             None => true,
         };
         if !is_ticket && self.is_wanted(client, &issue, login).await? {
@@ -139,6 +144,7 @@ impl ForgeInbox {
             assignees: issue.assignees.clone(),
             is_closed: issue.closed,
         };
+        // A query of the project takes the place of label and assignee.
         let Some(jql) = &section.jql else {
             return Ok(flow::intake::is_wanted(&facts, &rules));
         };
@@ -191,9 +197,11 @@ impl ForgeInbox {
         for _ in 0..COMMENT_PAGES_MAX {
             let page = client.tracker().comments_since(&query).await;
             let page = page.map_err(forge_failure)?;
+            // Oldest first, so that commands are obeyed in the order in which they were written.
             for comment in &page.comments {
                 self.queue_command(client, subject, comment).await?;
             }
+            // The page brought nothing newer, so it was the last one.
             if page.cursor.updated_at <= query.cursor.updated_at {
                 break;
             }
@@ -223,6 +231,7 @@ impl ForgeInbox {
         // Commands from before the connection was made are history.
         let start = self.connected_since(client.name()).await?;
         let written = Time::parse_iso(&comment.created_at);
+        // A time that cannot be read is taken for an old one: obeying too little is the safe side.
         if written.is_none_or(|written| written < start) {
             return Ok(());
         }
@@ -234,9 +243,12 @@ impl ForgeInbox {
             is_bot: comment.is_bot,
             is_own: comment.is_own,
             edited: comment.edited,
+            // A command is a line, and the words for a rework some more. A job is no place for a
+            // novel.
             text: findings::shorten(&comment.body, 4000),
         };
         let kind = if found.inline { "inline" } else { "plain" };
+        // The two kinds of comments are counted separately, so one number may name two comments.
         let key = format!("command/{kind}/{}", found.comment);
         let job = ForgeJob::new(client.name(), ForgeTask::Command(found));
         queue_once(&self.app, &key, &job).await?;
@@ -277,6 +289,7 @@ impl ForgeInbox {
         client: &LinkedForge,
         change: &ForgeChange,
     ) -> Result<Option<String>, Failure> {
+        // A fork may have a branch with any name. It must not speak for a ticket.
         if change.from_fork {
             return Ok(None);
         }
@@ -286,6 +299,7 @@ impl ForgeInbox {
         let last = change.head_branch.rsplit('/').next().unwrap_or_default();
         candidates.push(last.to_owned());
         for id in candidates {
+            // Most branches are no tickets, so a failure here is the usual case.
             let Ok(stored) = self.app.ticket(&id).await else {
                 continue;
             };
@@ -295,6 +309,7 @@ impl ForgeInbox {
                 ticket.change.as_ref().map(|known| known.number) == Some(change.number);
             let has_branch = context.branch.as_deref() == Some(change.head_branch.as_str())
                 || change.head_branch == format!("countersign/{}", ticket.id);
+            // The same id may exist in another repository of this server.
             if context.repository.as_ref() == Some(&repository) && (has_number || has_branch) {
                 return Ok(Some(ticket.id.to_string()));
             }

@@ -9,7 +9,7 @@
 use engine::git::{DiffContext, Oid, Repository};
 use findings::LineMap;
 use flow::adhoc_review::AdhocOutcome;
-use forge::anchors::{CommentableLines, DiffSide, LineAnchor, Placement};
+use forge::anchors::{CommentableLines, Placement};
 use forge::{
     ChangeKey, CommentDraft, CommentTopic, ForgeChange, ForgeError, ForgeGate, GateState,
     InlineFinding, ReviewDraft, ReviewEvent, ThreadAnswer, ThreadDraft, ThreadPlace, ThreadState,
@@ -20,6 +20,7 @@ use super::memory::{PostedFinding, PostedFindings, memory_path};
 use super::texts::{self, ListedFinding};
 use crate::failure::Failure;
 use crate::operations::App;
+use crate::operations::finding_threads::line_anchor;
 use crate::operations::forge_connection::{ConnectedForge, forge_failure};
 use crate::operations::review::{JudgedChange, ReviewedChange, open_findings, verdict_sentence};
 
@@ -64,7 +65,7 @@ impl Posting<'_> {
             .zip(&keys)
             .map(|(entry, key)| InlineFinding {
                 key: key.clone(),
-                anchor: anchor_of(&entry.finding),
+                anchor: line_anchor(&entry.finding),
                 body: texts::finding_text(entry, self.judged),
             })
             .collect();
@@ -229,7 +230,13 @@ impl Posting<'_> {
         let (state, word) = match &self.judged.outcome {
             AdhocOutcome::Approved => (GateState::Success, "success"),
             AdhocOutcome::Undecided(_) => (GateState::Error, "error"),
-            _ if self.reports_only => (GateState::Success, "success"),
+            AdhocOutcome::ChangesRequested
+            | AdhocOutcome::RedChecks(_)
+            | AdhocOutcome::ForbiddenPaths(_)
+                if self.reports_only =>
+            {
+                (GateState::Success, "success")
+            }
             AdhocOutcome::ChangesRequested
             | AdhocOutcome::RedChecks(_)
             | AdhocOutcome::ForbiddenPaths(_) => (GateState::Failure, "failure"),
@@ -269,18 +276,4 @@ fn remember(
             }),
         }
     }
-}
-
-/// Returns the lines of a finding, on the side after the change. A finding without a line is about
-/// its file, whose first line is in the diff only if the file is new.
-fn anchor_of(finding: &findings::Finding) -> Option<LineAnchor> {
-    let path = finding.file.clone()?;
-    let first = finding.line.unwrap_or(0);
-    let last = finding.end_line.unwrap_or(first).max(first);
-    Some(LineAnchor {
-        path,
-        side: DiffSide::Right,
-        start_line: (first < last).then_some(first),
-        line: last,
-    })
 }

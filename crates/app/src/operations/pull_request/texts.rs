@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use findings::write::location;
 use flow::ledger::LedgerEntry;
-use forge::neutral::{neutralise, neutralise_line_of};
+use forge::neutral::neutralise_line_of;
 
-use super::super::review::{JudgedChange, ReviewedChange};
+use crate::operations::finding_threads::thread_text;
+use crate::operations::review::{JudgedChange, ReviewedChange};
 
 /// A finding as it is posted, with the place that it gets.
 #[derive(Debug)]
@@ -19,27 +20,7 @@ pub struct ListedFinding<'a> {
 
 /// Writes a finding for its thread.
 pub fn finding_text(entry: &LedgerEntry, judged: &JudgedChange) -> String {
-    let finding = &entry.finding;
-    let mut text = format!(
-        "**{}**: {}",
-        severity(entry, judged),
-        neutralise_line_of(&finding.title)
-    );
-    let title = finding.title.trim();
-    let parts = [
-        ("", finding.problem.as_deref()),
-        ("Why: ", finding.impact.as_deref()),
-        ("Fix: ", finding.fix.as_deref()),
-    ];
-    for (label, part) in parts {
-        if let Some(part) = part.filter(|part| part.trim() != title) {
-            let _ = write!(text, "\n\n{label}{}", neutralise(part));
-        }
-    }
-    let by: Vec<&str> = entry.reported_by.iter().map(String::as_str).collect();
-    let by = neutralise_line_of(&by.join(", "));
-    let _ = write!(text, "\n\n_Reported by {by}, through Countersign._");
-    text
+    thread_text(&severity(entry, judged), entry)
 }
 
 fn severity(entry: &LedgerEntry, judged: &JudgedChange) -> String {

@@ -10,10 +10,10 @@ use store::Paged;
 
 use super::{Method, Question, TicketSummary, page};
 use crate::failure::Failure;
-use crate::operations::App;
 use crate::operations::escalations::{self, PendingEscalation};
 use crate::operations::person_findings::{self, AddedFinding, PersonFinding};
 use crate::operations::tickets::{self, BudgetScope};
+use crate::operations::{App, project};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -164,7 +164,11 @@ impl Question for ImportFindings {
 pub struct RaiseBudget {
     pub ticket: String,
     pub scope: BudgetScope,
-    #[serde(default)]
+    /// The new limit in dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// The old name, in millionths of a dollar. The next version no longer reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd_micros: Option<u64>,
     #[serde(default)]
     pub tokens: Option<u64>,
@@ -189,11 +193,8 @@ impl Question for RaiseBudget {
     }
 
     async fn answer(self, app: &App) -> Result<TicketSummary, Failure> {
-        let caps = Caps {
-            usd_micros: self.usd_micros,
-            tokens: self.tokens,
-            wall_secs: self.wall_secs,
-        };
+        let caps = Caps::of_request(self.usd, self.usd_micros, self.tokens, self.wall_secs)
+            .map_err(Failure::usage)?;
         let ticket = tickets::raise_budget(app, &self.ticket, self.scope, caps, &self.why).await?;
         Ok(TicketSummary::from_ticket(&ticket))
     }
@@ -216,7 +217,8 @@ impl Question for ListEscalations {
     const PATH: &'static str = "/api/v1/escalations";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        escalations::list(app, self.repository, &page(self.after, self.limit)).await
+        let repository = project::repository_name(app, self.repository).await;
+        escalations::list(app, repository, &page(self.after, self.limit)).await
     }
 }
 

@@ -11,6 +11,9 @@ use crate::failure::Failure;
 use crate::operations::identity::{self, NewToken, TokenRequest};
 use crate::operations::{App, parse_ticket_id, pauses, share_links, tickets};
 
+/// Longest name of something that is paused.
+const PAUSED_CHARS_MAX: usize = 100;
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShowCaller {}
@@ -251,7 +254,12 @@ impl Question for CreatePause {
     const CREATES: bool = true;
 
     async fn answer(self, app: &App) -> Result<Pause, Failure> {
-        let scope = self.scope.with_name(findings::one_line(&self.name));
+        let name = findings::one_line(&self.name);
+        if name.is_empty() || name.chars().count() > PAUSED_CHARS_MAX {
+            let why = format!("the name has 1 to {PAUSED_CHARS_MAX} characters");
+            return Err(Failure::usage(why));
+        }
+        let scope = self.scope.with_name(name);
         pauses::pause(app, scope, &self.why, self.for_secs).await
     }
 }
@@ -277,7 +285,9 @@ impl Question for EndPause {
     async fn answer(self, app: &App) -> Result<ResumedPause, Failure> {
         let scope = self.scope.with_name(self.name);
         if !pauses::resume(app, &scope).await? {
-            return Err(Failure::not_found("there is no such pause"));
+            return Err(Failure::not_found("there is no such pause").hint(
+                "`countersign status` lists the pauses; --agent and --provider name other kinds",
+            ));
         }
         Ok(ResumedPause { resumed: scope })
     }

@@ -13,6 +13,7 @@ use store::{Stored, StoredEvent, TicketOrder, TicketQuery, TicketRow, TicketSort
 
 use super::{Items, Method, Question, TicketSummary, format_cursor, page, parse_cursor};
 use crate::failure::Failure;
+use crate::fields::read_fields;
 use crate::operations::diff::{self, DiffSelection, RoundDiff};
 use crate::operations::export::{self, ExportFormat};
 use crate::operations::run_files::{self, ArtefactEntry, TicketRun};
@@ -41,7 +42,7 @@ pub struct ListTickets {
     /// Also counts all tickets of the other filters by stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<bool>,
-    /// Only tickets of this repository: its common git directory.
+    /// Only tickets of this repository: a path in it, or its common git directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
     /// Only tickets whose ids begin with this text; the other filters are then not used.
@@ -79,9 +80,10 @@ impl Question for ListTickets {
     const PATH: &'static str = "/api/v1/tickets";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        let repository = project::repository_name(app, self.repository).await;
         if let Some(prefix) = &self.prefix {
             let most = page(None, self.limit).most as usize;
-            let items = tickets::with_prefix(app, prefix, self.repository, most).await?;
+            let items = tickets::with_prefix(app, prefix, repository, most).await?;
             return Ok(TicketList {
                 items,
                 next: None,
@@ -107,7 +109,7 @@ impl Question for ListTickets {
         let query = TicketQuery {
             stages,
             epic: self.epic,
-            repository: self.repository,
+            repository,
             words: search.split_whitespace().map(str::to_owned).collect(),
             order,
             after_value: position.and_then(|(value, _)| value),
@@ -438,7 +440,7 @@ fn require_repository(path: Option<&str>) -> Result<&str, Failure> {
 impl AddTicket {
     fn into_request(self) -> Result<TicketRequest, Failure> {
         let fields: TicketFields =
-            serde_json::from_value(Value::Object(self.fields)).map_err(Failure::usage)?;
+            read_fields(&Value::Object(self.fields)).map_err(Failure::usage)?;
         let mut request = fields.into_request("the ticket")?;
         let id = request.id.take();
         request.id = id.or_else(|| Some(id_for(&request.spec.title)));
@@ -546,15 +548,15 @@ impl Question for ExportTickets {
     const PATH: &'static str = "/api/v1/export";
 
     fn tickets(&self) -> Vec<&str> {
-        // A token for one ticket may not see an epic: the epic's name is not its ticket.
         match &self.epic {
-            Some(epic) => vec![epic],
+            Some(_) => Vec::new(),
             None => self.tickets.split(',').collect(),
         }
     }
 
     async fn answer(self, app: &App) -> Result<ExportedDocuments, Failure> {
         if let Some(epic) = &self.epic {
+            app.require_all_tickets()?;
             if self.form != ExportFormat::EpicState || !self.tickets.is_empty() {
                 return Err(Failure::usage(
                     "an epic is exported alone, as an epic state",

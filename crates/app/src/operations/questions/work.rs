@@ -17,7 +17,7 @@ use crate::operations::forge_poller::{self, PollerStatus};
 use crate::operations::history::{self, LogLine};
 use crate::operations::silent_agents::{self, SilentAgent};
 use crate::operations::tasks::listing;
-use crate::operations::{App, epics, insights, overview, parse_ticket_id, queue, tickets};
+use crate::operations::{App, epics, insights, overview, parse_ticket_id, project, queue, tickets};
 
 /// Maximum number of log lines in one answer.
 const LINES_MAX: u32 = 10_000;
@@ -61,6 +61,7 @@ impl Question for ShowStatus {
     const PATH: &'static str = "/api/v1/status";
 
     async fn answer(self, app: &App) -> Result<StatusSummary, Failure> {
+        let repository = project::repository_name(app, self.repository).await;
         let (all, pauses, silent, tasks, forges) = tokio::try_join!(
             tickets::tally(app),
             tickets::pauses(app),
@@ -69,7 +70,7 @@ impl Question for ShowStatus {
             forge_poller::list_pollers(app)
         )?;
         let total: u64 = all.iter().map(|(_, count)| count).sum();
-        let tally = match &self.repository {
+        let tally = match &repository {
             Some(repository) => tickets::tally_of(app, repository).await?,
             None => all,
         };
@@ -100,7 +101,9 @@ impl Question for ShowCosts {
     const PATH: &'static str = "/api/v1/costs";
 
     async fn answer(self, app: &App) -> Result<Costs, Failure> {
-        insights::costs(app, self.repository).await
+        app.require_all_tickets()?;
+        let repository = project::repository_name(app, self.repository).await;
+        insights::costs(app, repository).await
     }
 }
 
@@ -128,11 +131,7 @@ impl Question for ShowDailyCosts {
     const PATH: &'static str = "/api/v1/costs/days";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
-        if let Some(only) = &app.call.only_ticket {
-            // The events of other tickets are in these sums.
-            let why = format!("this token is only for ticket {only}");
-            return Err(Failure::usage(why).hint(format!("GET /api/v1/tickets/{only}")));
-        }
+        app.require_all_tickets()?;
         let days = self.days.unwrap_or(COST_DAYS_DEFAULT);
         if !(1..=COST_DAYS_MAX).contains(&days) {
             let why = format!("days is {days}: use 1 to {COST_DAYS_MAX}");
@@ -246,8 +245,9 @@ impl Question for ReadLog {
             app.coordinator.ticket(id).await?;
         }
         // A named ticket is shown wherever it belongs.
-        let repository = self.repository.as_deref().filter(|_| ticket.is_none());
-        let wanted = (ticket.as_ref(), repository);
+        let repository = self.repository.filter(|_| ticket.is_none());
+        let repository = project::repository_name(app, repository).await;
+        let wanted = (ticket.as_ref(), repository.as_deref());
         let most = self.limit.unwrap_or(LINES_DEFAULT).clamp(1, LINES_MAX);
         let Some(after) = self.after.as_deref() else {
             let newest = overview::latest_cursor(app).await?;
@@ -276,6 +276,7 @@ impl Question for ListEpics {
     const PATH: &'static str = "/api/v1/epics";
 
     async fn answer(self, app: &App) -> Result<Self::Answer, Failure> {
+        app.require_all_tickets()?;
         let items = epics::list(app).await?;
         Ok(Items { items })
     }
@@ -294,6 +295,7 @@ impl Question for ShowEpic {
     const PATH: &'static str = "/api/v1/epics/{epic}";
 
     async fn answer(self, app: &App) -> Result<EpicReport, Failure> {
+        app.require_all_tickets()?;
         epics::load_report(app, &self.epic).await
     }
 }
@@ -328,6 +330,7 @@ impl Question for ShowInsights {
     const PATH: &'static str = "/api/v1/insights";
 
     async fn answer(self, app: &App) -> Result<Insights, Failure> {
+        app.require_all_tickets()?;
         insights::load_insights(app).await
     }
 }

@@ -64,7 +64,10 @@ fn overrule_note(judged: &JudgedChange) -> Option<String> {
     let approval = ticket.approval.as_ref()?;
     match ticket.approver(approval) {
         ApprovedBy::Reviewers { refused, .. } if !refused.is_empty() => describe_approval(ticket),
-        _ => None,
+        ApprovedBy::Reviewers { .. }
+        | ApprovedBy::Person { .. }
+        | ApprovedBy::Earlier { .. }
+        | ApprovedBy::NobodyAsPolicySays => None,
     }
 }
 

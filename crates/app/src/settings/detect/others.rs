@@ -11,12 +11,14 @@ pub fn rust(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         return;
     }
     let manifest: toml::Table = site.text("Cargo.toml").parse().unwrap_or_default();
+    // In the root of a workspace with a package of its own, Cargo tests only that package.
     let all = if manifest.contains_key("workspace") {
         " --workspace"
     } else {
         ""
     };
     found.check("test", format!("cargo test{all}"));
+    // A check with a missing program would make the base red, so it is not proposed.
     if (site.installed)("cargo-clippy") {
         let lint = format!("cargo clippy{all} --all-targets -- -D warnings");
         found.check("lint", lint);
@@ -44,6 +46,7 @@ pub fn go(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         return;
     }
     let packages = match file.as_str() {
+        // `./...` does not reach into the modules of a workspace.
         "go.work" => work_modules(&site.text("go.work")),
         _ => "./...".to_owned(),
     };
@@ -64,6 +67,8 @@ fn work_modules(text: &str) -> String {
     let mut modules = Vec::new();
     let mut is_in_list = false;
     for line in text.lines() {
+        // The file has its own syntax and no reader among our libraries; `use` is all that is
+        // needed.
         let line = line.split("//").next().unwrap_or_default().trim();
         let module = match line.strip_prefix("use") {
             Some(rest) if rest.trim() == "(" => {
@@ -99,6 +104,7 @@ pub fn jvm(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     ]);
     if let Some(file) = gradle {
         found.language("Java or Kotlin", &file);
+        // `--no-daemon`: a daemon would outlive the check and be ended with it.
         if let Some(tool) = wrapper_or(site, "gradlew", "gradle", found) {
             let quiet = "--no-daemon --console=plain";
             found.check("test", format!("{tool} {quiet} test"));
@@ -126,6 +132,7 @@ fn wrapper_or(
     program: &str,
     found: &mut SiteFindings,
 ) -> Option<String> {
+    // The wrapper has the version that the project wants.
     if site.has(wrapper) {
         let has_java = site.needs("java", &format!("{wrapper} needs it"), found);
         return has_java.then(|| format!("./{wrapper}"));
@@ -147,10 +154,7 @@ const PLAIN: &[(&str, &[&str], &str, &str)] = &[
     ("Scala", &["build.sbt"], "sbt", "sbt test"),
 ];
 
-pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
-    ruby(site, found);
-    php(site, found);
-    dotnet(site, found);
+pub fn plain(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     for (language, files, program, test) in PLAIN {
         if let Some(file) = site.first(files) {
             found.language(language, &file);
@@ -161,11 +165,12 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let Some(file) = site.first(&["Gemfile", "Rakefile", ".rspec"]) else {
         return;
     };
     found.language("Ruby", &file);
+    // Without a Gemfile nothing says which gems the tests need.
     if !site.has("Gemfile") {
         return;
     }
@@ -173,6 +178,7 @@ fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         return;
     }
     let path = "BUNDLE_PATH=vendor/bundle";
+    // A setup that changes the lock file would leave a change in every checkout.
     let frozen = if site.has("Gemfile.lock") {
         " BUNDLE_FROZEN=true"
     } else {
@@ -187,7 +193,7 @@ fn ruby(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let Some(file) = site.first(&["composer.json", "phpunit.xml", "phpunit.xml.dist"]) else {
         return;
     };
@@ -203,6 +209,7 @@ fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let manifest = serde_json::from_str(&site.text("composer.json"));
     let manifest: serde_json::Value = manifest.unwrap_or_default();
     let has_phpunit = site.has("phpunit.xml") || site.has("phpunit.xml.dist");
+    // The project's own word for its tests comes before a guess.
     if !manifest["scripts"]["test"].is_null() {
         found.check("test", "composer test");
     } else if has_phpunit {
@@ -210,7 +217,7 @@ fn php(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     }
 }
 
-fn dotnet(site: &ProjectSite<'_>, found: &mut SiteFindings) {
+pub fn dotnet(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     if !workspace::has_dotnet_project(&site.dir()) {
         return;
     }
@@ -228,6 +235,7 @@ fn dotnet(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         &site.below,
         vec![SetupPlan::run(run, &["~/.nuget/packages"])],
     );
+    // The setup has restored already, and a check may be without a network.
     found.check("test", "dotnet test --no-restore");
 }
 
@@ -242,6 +250,7 @@ pub fn recipes(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         for name in ["test", "lint"] {
             let mut lines = text.lines();
             let target = |line: &str| {
+                // `tests:` and `test-all:` are other targets.
                 line.strip_prefix(name)
                     .is_some_and(|rest| rest.trim_start().starts_with(':'))
             };

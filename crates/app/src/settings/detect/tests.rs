@@ -261,6 +261,49 @@ fn members_of_a_root_without_a_manifest_are_found() {
 }
 
 #[test]
+fn each_language_of_one_directory_keeps_its_tests() {
+    let front = r#"{"scripts": {"test": "vitest"}}"#;
+    let files = [
+        ("package.json", front),
+        ("pyproject.toml", "[tool.pytest]\n"),
+        ("uv.lock", ""),
+        ("Makefile", "test:\n\ttrue\nlint:\n\ttrue\n"),
+    ];
+    assert_eq!(
+        checks(&files),
+        [
+            "test: npm test",
+            "python-test: uv run --frozen python -m pytest",
+            "lint: make lint",
+        ]
+    );
+    let two = of(&[("Gemfile", ""), ("Rakefile", ""), ("mix.exs", "")]);
+    assert_eq!(two.checks[0].0, "test");
+    assert!(
+        inspect(&[("go.mod", ""), ("mix.exs", "")], "", &["go", "mix"])
+            .checks
+            .contains(&("elixir-test".to_owned(), "mix test".to_owned()))
+    );
+}
+
+#[test]
+fn a_package_below_in_another_language_is_named() {
+    let found = of(&[
+        ("package.json", r#"{"scripts": {"test": "vitest"}}"#),
+        ("apps/web/package.json", SCRIPTS),
+        ("backend/pyproject.toml", ""),
+        ("docs/requirements.txt", ""),
+    ]);
+    assert_eq!(lines(&found), ["test: npm test"]);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    let note = &found.notes[0];
+    assert!(
+        note.starts_with("backend/pyproject.toml (Python)"),
+        "{note}"
+    );
+}
+
+#[test]
 fn an_example_of_an_environment_file_is_copied_only_where_git_ignores_it() {
     let files = [
         ("go.mod", ""),

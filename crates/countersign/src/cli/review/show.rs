@@ -37,6 +37,7 @@ pub fn render(
         .as_ref()
         .map(open_findings)
         .unwrap_or_default();
+    // Copies, because formats of other tools get titles and severities that ours do not have.
     let owned: Vec<(&str, Finding)> = entries
         .iter()
         .map(|entry| exported_finding(entry))
@@ -52,6 +53,7 @@ pub fn render(
         .judged
         .as_ref()
         .and_then(|judged| missing_approval_finding(judged, exit, &listed));
+    // These three say the verdict themselves.
     if !matches!(format, Format::Text | Format::Markdown | Format::Json) {
         listed.extend(missing.as_ref().map(FindingEntry::from));
     }
@@ -69,6 +71,8 @@ pub fn render(
                 answer["pull_request"] = json!(shown.facts);
                 answer["posted"] = match &shown.posted {
                     Some(Ok(receipt)) => json!(receipt),
+                    // The review is still good if posting it failed, so it is an answer and no
+                    // error.
                     Some(Err(failure)) => json!({"error": failure.message}),
                     None => Value::Null,
                 };
@@ -232,6 +236,7 @@ fn headline(change: &ReviewedChange, judged: &JudgedChange) -> String {
 fn reviewer_lines(judged: &JudgedChange) -> Vec<String> {
     let mut rows = Vec::new();
     for job in &judged.jobs {
+        // A reviewer that gave no answer has no findings to count; its failure is in the verdict.
         let reviewer = judged
             .ticket
             .panel
@@ -281,6 +286,7 @@ fn render_finding(entry: &ledger::LedgerEntry, judged: &JudgedChange, out: &Out)
         ("fix: ", finding.fix.as_deref()),
     ];
     for (label, part) in parts {
+        // Many reviewers repeat the title as the problem.
         if let Some(part) = part.filter(|part| part.trim() != title) {
             let _ = writeln!(text, "    {label}{}", findings::one_line(part));
         }
@@ -302,6 +308,7 @@ fn failed_checks(judged: &JudgedChange) -> Vec<&CheckResult> {
         .iter()
         .flat_map(|checks| &checks.results);
     results
+        // A check that is red on the base as well may be accepted by the policy.
         .filter(|result| !judged.policy.accepts(result.outcome))
         .collect()
 }
@@ -316,6 +323,7 @@ fn render_document(reviewed: &ReviewResult, exit: ExitKind, found: &[FindingEntr
     write::write_findings_document(
         &write::DocumentHeader {
             story: judged.id.as_str(),
+            // A review without a ticket has one round.
             round: 1,
             reviewer: &reviewer,
             date: &date,

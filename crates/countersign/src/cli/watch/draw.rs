@@ -34,6 +34,7 @@ const WORK_MAX: usize = 10;
 
 pub fn draw(frame: &mut Frame<'_>, view: &mut View, theme: &Theme) {
     let area = frame.area();
+    // Keys that page need to know how much was visible.
     view.size = (area.width, area.height);
     let [head, tabs, rule, body, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -65,8 +66,10 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View, theme: &Theme) {
         draw_ticket_list(frame, body, view, theme);
     }
     draw_line(frame, foot, footer(view, theme), theme);
+    // Dialogs come last, because they lie over the rest.
     resolve_dialog::draw(frame, body, view, theme);
     comment_dialog::draw(frame, body, view, theme);
+    // Taken out at the end, in one place: no other code has to know whether there are colours.
     if !theme.colours {
         let buffer = frame.buffer_mut();
         for cell in &mut buffer.content {
@@ -81,6 +84,7 @@ fn draw_line(frame: &mut Frame<'_>, area: Rect, line: Line<'static>, theme: &The
 }
 
 fn draw_lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, theme: &Theme) {
+    // A terminal can be smaller than any of our lines, and the library must not wrap them.
     let fits = lines.into_iter().take(area.height.into());
     let cut = fits.map(|line| truncate_line(line, area.width.into(), &theme.glyphs));
     frame.render_widget(Paragraph::new(cut.collect::<Vec<_>>()), area);
@@ -96,6 +100,7 @@ fn summary(view: &View, theme: &Theme) -> Line<'static> {
     let dot = format!(" {} ", theme.glyphs.dot);
     let spent = overview.spent_today;
     let ready: u64 = overview.ready.values().sum();
+    // The overview reads bounded pages, so the count may be a part.
     let more = if overview.more { "+" } else { "" };
     let mut spans = vec![Span::styled("countersign", bold())];
     let for_you = overview.count(TicketGroup::ForYou);
@@ -111,6 +116,7 @@ fn summary(view: &View, theme: &Theme) -> Line<'static> {
         }),
         (spent.usd_micros > 0)
             .then(|| (dim(), format!("{} today", format_dollars(spent.usd_micros)))),
+        // Agents without a price report tokens only; "$0.00" would look free.
         (spent.usd_micros == 0 && spent.tokens > 0).then(|| {
             (
                 dim(),
@@ -168,6 +174,7 @@ fn draw_ticket_list(frame: &mut Frame<'_>, area: Rect, view: &View, theme: &Them
     )];
     below.extend(work::work_lines(view, area.width.into(), theme));
     let is_tall = view.size.1 >= TALL_SCREEN_ROWS;
+    // On a low screen the tickets need all lines; the work has a screen of its own.
     let height = if is_tall {
         below.len().min(WORK_MAX)
     } else {
@@ -189,6 +196,7 @@ pub fn highlight_row(mut line: Line<'static>, width: usize) -> Line<'static> {
     let rest = width.saturating_sub(line.width());
     line.push_span(" ".repeat(rest));
     for span in &mut line.spans {
+        // Reversed colours of parts would make a striped bar.
         span.style = Style::new();
     }
     line.style(Style::new().add_modifier(Modifier::REVERSED))
@@ -201,6 +209,7 @@ fn footer(view: &View, theme: &Theme) -> Line<'static> {
     let dot = theme.glyphs.dot;
     let text = match (&view.opened, view.screen) {
         (_, ViewScreen::Help) => "any key goes back".to_owned(),
+        // While a person types, these keys are letters.
         (Some(opened), _) if opened.is_typing() => String::new(),
         (Some(opened), _) => {
             let settle = if opened.waiting.is_some() {

@@ -544,7 +544,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["ticket", "show", "nobody"],
         &expect![[r#"
         exit 2
-        error: there is no ticket nobody; `countersign ticket list` shows those there are
+        error: there is no ticket nobody; `countersign ticket list` shows all tickets
     "#]],
     );
     refused(
@@ -552,7 +552,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["ticket", "cancel", "nobody"],
         &expect![[r#"
         exit 2
-        error: there is no ticket nobody; `countersign ticket list` shows those there are
+        error: there is no ticket nobody; `countersign ticket list` shows all tickets
     "#]],
     );
     refused(
@@ -560,7 +560,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["log", "nobody"],
         &expect![[r#"
         exit 2
-        error: there is no ticket nobody; `countersign ticket list` shows those there are
+        error: there is no ticket nobody; `countersign ticket list` shows all tickets
     "#]],
     );
     refused(
@@ -568,7 +568,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["escalation", "show", "nobody"],
         &expect![[r#"
         exit 2
-        error: there is no ticket nobody; `countersign ticket list` shows those there are
+        error: there is no ticket nobody; `countersign ticket list` shows all tickets
     "#]],
     );
     refused(
@@ -576,7 +576,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["escalation", "resolve", "nobody", "continue"],
         &expect![[r#"
             exit 2
-            error: there is no ticket nobody; `countersign ticket list` shows those there are
+            error: there is no ticket nobody; `countersign ticket list` shows all tickets
         "#]],
     );
     refused(
@@ -584,7 +584,7 @@ fn a_ticket_that_is_not_known_is_refused_by_every_verb() {
         &["export", "--as", "task", "nobody"],
         &expect![[r#"
             exit 2
-            error: there is no ticket nobody; `countersign ticket list` shows those there are
+            error: there is no ticket nobody; `countersign ticket list` shows all tickets
         "#]],
     );
     refused(

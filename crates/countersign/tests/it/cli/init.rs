@@ -70,7 +70,8 @@ fn what_works_on_the_base_is_written_and_what_does_not_is_a_comment() {
         .says("ok  test")
         .says("!!  lint")
         .says("| x.c:1: unused");
-    ran.says("red commands are comments in countersign.toml");
+    let ran = ran.says("red commands are comments in countersign.toml");
+    assert!(!ran.out.contains("no command worked"), "{}", ran.out);
     let text = std::fs::read_to_string(world.repository.join("countersign.toml")).unwrap();
     assert!(text.contains("\ntest = \"make test\"\n"), "{text}");
     assert!(text.contains("# Red on main when init ran it."), "{text}");
@@ -155,6 +156,25 @@ fn a_broken_first_setup_gives_way_to_the_packages_that_are_there() {
         "{text}"
     );
     assert!(!text.contains("npm ci --prefer"), "{text}");
+}
+
+#[test]
+fn a_lock_file_that_does_not_fit_is_named_with_the_command_that_mends_it() {
+    let world = bare();
+    // What npm 10 prints, with its help behind it.
+    let npm = "#!/bin/sh\necho 'npm error code EUSAGE'\necho 'npm error `npm ci` can only install packages when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file with `npm install` before continuing.'\nfor n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo 'npm error'; done\nexit 1\n";
+    world.install("npm", npm);
+    let manifest = r#"{"scripts": {"test": "tool"}, "devDependencies": {"tool": "1"}}"#;
+    world.write("package.json", manifest);
+    world.write("package-lock.json", "{}");
+    world.write(".gitignore", "node_modules/\n");
+    world.commit("A script");
+    world
+        .call(&["init", "--yes"])
+        .ends_with(0)
+        .says("!!  setup")
+        .says("likely fix: package-lock.json does not fit the project: run `npm install`")
+        .says("no command worked, so nothing will be checked");
 }
 
 #[test]

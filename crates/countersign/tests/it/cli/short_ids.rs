@@ -66,6 +66,8 @@ fn the_command_alone_says_what_to_do_next() {
         .ends_with(0)
         .says("countersign demo");
     let world = World::without_commits();
+    let ran = world.call(&[]).ends_with(0).says("has no commits yet");
+    assert!(!ran.out.contains("cd into"), "{}", ran.out);
     world.write("README.md", "# greetings\n");
     world.commit("first");
     world.call(&[]).ends_with(0).says("next: countersign init");

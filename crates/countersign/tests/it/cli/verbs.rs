@@ -292,7 +292,7 @@ fn an_empty_world_says_what_to_do_first() {
         &world,
         &["escalation", "list"],
         &expect![[r#"
-        no ticket waits for a person
+        no ticket of this repository waits for a person; list all with --all
     "#]],
     );
     says(

@@ -10,7 +10,7 @@ use regex::Regex;
 use super::root;
 use crate::support::World;
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/first-hour.md",
     "docs/agents.md",
@@ -19,6 +19,7 @@ const DOCUMENTS: [&str; 8] = [
     "docs/epics.md",
     "docs/in-session.md",
     "docs/notifications.md",
+    "docs/uninstall.md",
 ];
 /// Installing and building cannot be shown here.
 const BLOCKS_NOT_RUN_MAX: usize = 4;
@@ -180,6 +181,45 @@ fn the_page_on_epics_holds() {
 #[test]
 fn the_page_on_notifications_holds() {
     holds("docs/notifications.md");
+}
+
+#[test]
+fn the_page_on_uninstalling_holds() {
+    holds("docs/uninstall.md");
+}
+
+/// A reader takes a `console` block for tested, and the flags of a block that is not run can be
+/// looked up at least.
+#[test]
+fn what_looks_tested_is_and_the_rest_has_known_flags() {
+    let reference = read("docs/reference.md");
+    let flag = Regex::new(r"(?:^|\s)(--[a-z][a-z-]*)").unwrap();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let document = format!("docs/{name}");
+        if !name.ends_with(".md") || name == "reference.md" {
+            continue;
+        }
+        let text = read(&document);
+        if !DOCUMENTS.contains(&document.as_str()) {
+            assert!(!text.contains("```console\n"), "{document} is not run");
+        }
+        let mut in_block = false;
+        for line in text.lines() {
+            if line.starts_with("```") {
+                in_block = line == "```sh";
+            }
+            let call = line.split_once("countersign ").filter(|_| in_block);
+            for found in flag.captures_iter(call.map_or("", |(_, call)| call)) {
+                let known = Regex::new(&format!(r"(?m)(?:^|[\s`]){}\b", &found[1])).unwrap();
+                assert!(
+                    known.is_match(&reference),
+                    "{document}: no {}\n{line}",
+                    &found[1]
+                );
+            }
+        }
+    }
 }
 
 #[test]

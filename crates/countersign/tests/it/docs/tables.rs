@@ -31,6 +31,59 @@ fn the_exit_codes_are_those_of_the_program() {
     assert_table("docs/json.md", "exit-codes", &table);
 }
 
+/// Sections of the page on compatibility, each with the number of points in its system's document.
+const SYSTEMS: [(&str, u32); 5] = [
+    ("Assignments over MCP", 38),
+    ("Pull queue of task files", 78),
+    ("Epic with a review gate", 74),
+    ("Review loop by messages", 39),
+    ("Review-fix loop with findings documents", 43),
+];
+
+#[test]
+fn the_page_on_compatibility_counts_its_rows() {
+    let page = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
+    let mut table =
+        "| system | points in its document | listed below | met | on purpose | missing |\n\
+        |---|---|---|---|---|---|\n"
+            .to_owned();
+    let mut sums = [0; 5];
+    for (system, points) in SYSTEMS {
+        let (_, rest) = page.split_once(&format!("## {system}\n")).unwrap();
+        let section = rest.split("\n## ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| "));
+        let states: Vec<&str> = rows
+            .filter_map(|row| row.trim_end_matches(" |").rsplit("| ").next())
+            .filter(|state| *state != "state")
+            .collect();
+        let count = |wanted: &str| {
+            states
+                .iter()
+                .filter(|state| state.starts_with(wanted))
+                .count()
+        };
+        let (listed, met, on_purpose) = (states.len(), count("met"), count("on purpose"));
+        let missing = listed - met - on_purpose;
+        writeln!(
+            table,
+            "| {system} | {points} | {listed} | {met} | {on_purpose} | {missing} |"
+        )
+        .unwrap();
+        let counts = [points as usize, listed, met, on_purpose, missing];
+        sums.iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
+    }
+    let [points, listed, met, on_purpose, missing] = sums;
+    writeln!(
+        table,
+        "| **all** | {points} | {listed} | {met} | {on_purpose} | {missing} |"
+    )
+    .unwrap();
+    assert_table("docs/compatibility.md", "compatibility-counts", &table);
+    assert_eq!(missing, 0);
+}
+
 /// Keys with simple values, by their path: `limits.lease_secs`.
 fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     let Value::Object(fields) = value else {

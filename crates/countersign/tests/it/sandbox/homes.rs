@@ -11,7 +11,7 @@ use engine::sandbox::{
 };
 use tempfile::TempDir;
 
-use super::ground::{BINARY, Who, as_who, bubblewrap_is_here, give_away, people};
+use super::attack_setup::{BINARY, Who, as_who, bubblewrap_is_here, give_away, people};
 
 const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin";
 

@@ -16,7 +16,7 @@ use engine::sandbox::{ProxyRules, RunMounts, SandboxLevel, SandboxNetwork, Sandb
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::ground::{Who, bubblewrap_is_here, people};
+use super::attack_setup::{Who, bubblewrap_is_here, people};
 use crate::support::skip;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_countersign");

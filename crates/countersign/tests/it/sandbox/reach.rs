@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Stdio};
 
-use super::ground::{Ground, Tried};
+use super::attack_setup::{AttackSetup, Tried};
 use super::{combinations, name};
 
 const NEIGHBOUR: &str = include_str!("neighbour.py");
@@ -12,7 +12,7 @@ const REACH: &str = include_str!("reach.py");
 const ATTEMPTS_MIN: usize = 100;
 
 /// What came of the attempts, and what changed at the neighbour.
-fn reach(ground: &Ground, level: &str) -> (Vec<Tried>, String, String) {
+fn reach(ground: &AttackSetup, level: &str) -> (Vec<Tried>, String, String) {
     let mut command = ground.outside(&["/usr/bin/python3", "-I", "-c", NEIGHBOUR]);
     command.args([
         ground.at("person/.cargo/bin/shown.sock"),
@@ -32,7 +32,11 @@ fn reach(ground: &Ground, level: &str) -> (Vec<Tried>, String, String) {
     let mut changed = String::new();
     said.read_to_string(&mut changed).unwrap();
     neighbour.wait().unwrap();
-    (super::ground::read(&told), told, changed.trim().to_owned())
+    (
+        super::attack_setup::read(&told),
+        told,
+        changed.trim().to_owned(),
+    )
 }
 
 #[test]
@@ -40,7 +44,7 @@ fn no_process_outside_is_reached_on_any_level() {
     let mut broken = Vec::new();
     for (level, who, network) in combinations() {
         let column = name(level, who, &network);
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         let (tried, told, changed) = reach(&ground, level.as_str());
         assert!(tried.len() >= ATTEMPTS_MIN, "{column}\n{told}");
         let succeeded = tried.iter().filter(|tried| tried.succeeded);
@@ -91,7 +95,7 @@ fn memory_is_bounded_whatever_holds_it() {
     for (level, who, network) in combinations() {
         let column = name(level, who, &network);
         for (what, script) in turns.by_ref().take(3) {
-            let mut ground = Ground::new(level, who, &network);
+            let mut ground = AttackSetup::new(level, who, &network);
             ground.bound_memory(192 << 20);
             // The limit on one file holds for memory too; what is tried here is many of them.
             let script = format!("import os,signal,time\nsignal.alarm(60)\n{script}\n");
@@ -112,7 +116,7 @@ fn files_in_memory_count_together() {
             continue;
         }
         let column = name(level, who, &network);
-        let mut ground = Ground::new(level, who, &network);
+        let mut ground = AttackSetup::new(level, who, &network);
         ground.bound_memory(64 << 20);
         ground.temporary_bytes(24 << 20);
         let script = "for dir in /tmp /run /var/tmp /dev/shm; do for n in 1 2; do head -c 11000000 /dev/zero > $dir/$n; done; done; exec sleep 60";
@@ -133,7 +137,7 @@ fn is_ignored_here(signal: u32) -> bool {
 #[test]
 fn a_program_inside_hears_requests_to_end() {
     for (level, who, network) in combinations() {
-        let ground = Ground::new(level, who, &network);
+        let ground = AttackSetup::new(level, who, &network);
         for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
             // `nohup`, and a shell's `&`, ignore a signal for everything that they start.
             if is_ignored_here(number) {

@@ -126,6 +126,112 @@ fn a_pull_queue_reviews_a_change_until_it_lands() {
     world.must_be_sound();
 }
 
+/// The queue's own workflow, without any ticket: an engineer queues a review, the reviewer takes it,
+/// queues a fix for the engineer and completes its own task.
+#[test]
+fn a_reviewer_of_the_pull_queue_queues_a_fix_and_completes() {
+    let world = World::new();
+    let spool = world.root().join(".agent-communication");
+    let server = Server::start_with(&world, &["--spool", spool.to_str().unwrap()]);
+    let engineer = server.token("engineer-1", "builder", &[]);
+    let qa = server.token("qa-1", "reviewer", &[]);
+    let context = json!({"jira_key": "PROJ-123", "github_repo": "owner/repo", "pr_number": 456});
+    let review = json!({
+        "agent_id": "qa", "task_type": "review", "title": "Review PR #456 - Add authentication",
+        "description": "PR ready for review.", "context": context,
+    });
+    let queued = server.tool(&engineer, "queue_task_for_agent", &review);
+    let queued = queued.unwrap();
+    let id = queued["task_id"].as_str().unwrap();
+    until("its file is there", || {
+        spool.join(format!("queues/qa/{id}.json")).exists()
+    });
+    let given = |token: &str| {
+        let wait = json!({"timeout_secs": 20});
+        server.tool(token, "wait_for_work", &wait).unwrap()["task"].take()
+    };
+    assert_eq!(given(&qa)["id"], id);
+    until("it is locked", || {
+        spool.join(format!("locks/{id}.lock")).exists()
+    });
+    let fix = json!({
+        "agent_id": "engineer", "task_type": "fix",
+        "title": "Address code review feedback for PROJ-123",
+        "description": "## Review Findings\n\n1. [ ] **CRITICAL** (security): src/api/auth.ts:45\n    \
+            Issue: SQL injection\n    Fix: Use parameters\n",
+        "context": context, "depends_on": [],
+    });
+    let sent = server.tool(&qa, "queue_task_for_agent", &fix).unwrap();
+    assert_eq!(sent["queue"], "engineer");
+    let done = json!({"summary": "Changes requested"});
+    server.tool(&qa, "complete", &done).unwrap();
+    let task = given(&engineer);
+    assert_eq!(task["id"], sent["task_id"]);
+    assert_eq!(task["description"], fix["description"]);
+    server.tool(&engineer, "complete", &done).unwrap();
+    let fix = sent["task_id"].as_str().unwrap();
+    let log_of = |queue: &str| {
+        let path = world.root().join(format!("logs/{queue}.log"));
+        fs::read_to_string(path).unwrap_or_default()
+    };
+    for (queue, task, end) in [
+        ("qa", id, "Review completed"),
+        ("engineer", fix, "Fix completed"),
+    ] {
+        until("it is archived, logged and unlocked", || {
+            let done = spool.join(format!("completed/{queue}/{task}.json"));
+            let lock = spool.join(format!("locks/{task}.lock"));
+            done.exists() && log_of(queue).contains(end) && !lock.exists()
+        });
+    }
+    // The lines that its scripts follow, for a task that was queued by a call as well.
+    let log = log_of("qa");
+    let found = log.find(&format!("INFO [qa] Found task: {id}")).unwrap();
+    let began = log
+        .find("[qa-1] [PROJ-123] Starting review of PR #456")
+        .unwrap();
+    let ended = log.find("[qa-1] [PROJ-123] Review completed (").unwrap();
+    assert!(found < began && began < ended, "{log}");
+    world.must_be_sound();
+}
+
+/// A second process of the token may have lost the review that a late fix is about.
+#[test]
+fn a_late_fix_does_not_become_a_task_of_another_claim() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let engineer = server.token("engineer", "builder", &[]);
+    let qa = server.token("qa", "reviewer", &[]);
+    server.add("greet");
+    let work = Clone::new(&world, "greet");
+    assignment(&server, &engineer, "build");
+    work.commit("greet.sh", WRONG);
+    let put = server.tool(&engineer, "submit_for_review", &json!({}));
+    put.unwrap();
+    let review = assignment(&server, &qa, "review");
+    let why = json!({"why": "no longer wanted"});
+    server
+        .rest("POST", "/api/v1/tickets/greet/cancel", &why)
+        .is(200);
+    let task = json!({"agent_id": "qa", "title": "Look at the docs"});
+    server.rest("POST", "/api/v1/tasks", &task).is(201);
+    let wait = json!({"timeout_secs": 20});
+    let held = server.tool(&qa, "wait_for_work", &wait).unwrap();
+    let named = held["task"]["attempt"].as_str().unwrap();
+    assert!(
+        held["task"]["id"].as_str().unwrap().starts_with("task-qa-"),
+        "{held}"
+    );
+    let fix = |attempt: Option<&str>| {
+        let fix = json!({"agent_id": "engineer", "task_type": "fix", "title": "Fix greet",
+            "description": "It greets nobody", "attempt": attempt});
+        server.tool(&qa, "queue_task_for_agent", &fix)
+    };
+    fix(None).unwrap_err();
+    fix(review["attempt"].as_str()).unwrap_err();
+    assert_eq!(fix(Some(named)).unwrap()["queue"], "engineer");
+}
+
 /// An epic's state file comes in, one of its tickets fails a review with scores and passes the next,
 /// and the state that goes out has the whole history.
 #[test]
@@ -133,16 +239,20 @@ fn an_epic_state_comes_in_is_worked_on_and_goes_out() {
     let world = World::with_settings(&format!("preset = \"fail-after-three\"\n{SETTINGS}"));
     let server = Server::start(&world);
     let state = json!({"epic_id": "auth", "tickets": {"auth-base": {"title": "Base",
-        "status": "pending", "dependencies": [], "revision_count": 0, "review_history": []}}});
+        "status": "needs_revision", "dependencies": [], "path": "tickets/auth-base.md",
+        "revision_count": 1, "review_history": [{"attempt": 0, "status": "fail"}]}}});
     let file = world.put("epic-state.json", state.to_string());
     let token = format!("COUNTERSIGN_TOKEN={}", server.token);
     let words = ["--server", &server.url, "import", &file];
-    world.call_behind(&["env", &token], &words).ends_with(0);
+    world
+        .call_behind(&["env", &token], &words)
+        .ends_with(0)
+        .says("auth-base was under way there; it starts with a build");
     let builder = server.token("builder", "builder", &[]);
     let judge = server.token("code-review-agent", "reviewer", &[]);
     let work = Clone::new(&world, "auth-base");
     let score = |score: u8, weight: &str| json!({"score": score, "weight": weight});
-    for (revision, good) in [(0, false), (1, true)] {
+    for (revision, good) in [(1, false), (2, true)] {
         let given = assignment(&server, &builder, "build");
         work.commit("greet.sh", if good { RIGHT } else { WRONG });
         let branch = json!({"assignment_id": given["id"], "branch_name": given["branch_name"]});
@@ -167,6 +277,7 @@ fn an_epic_state_comes_in_is_worked_on_and_goes_out() {
             assert!(context.get(field).is_some(), "{field}: {context}");
         }
         assert_eq!(context["revision_count"], revision);
+        assert_eq!(context["ticket_path"], "tickets/auth-base.md");
         assert_eq!(context["test_suite_status"], "passing");
         let issue = json!({"dimension": "coordination_compliance",
             "message": "greet takes no second argument", "required_action": "Refuse one"});
@@ -192,13 +303,21 @@ fn an_epic_state_comes_in_is_worked_on_and_goes_out() {
         let judged = server.tool(&judge, "submit_review_result", &report);
         let wanted = if good { "approved" } else { "rework" };
         assert_eq!(judged.unwrap()["status"], wanted);
+        let revised = world.call(&["export", "--as", "revision", "auth-base"]);
+        if good {
+            revised
+                .ends_with(2)
+                .says("round 2 of auth-base approved the change, so there is nothing to revise");
+        } else {
+            revised.ends_with(0).says("REVISION REQUIRED");
+        }
     }
     until("it has landed", || server.stage("auth-base") == "done");
     let out = world.json(&["export", "--as", "epic-state", "--epic", "auth"]);
     let ticket = out.to_string();
     for part in [
         "\"status\":\"completed\"",
-        "\"revision_count\":1",
+        "\"revision_count\":2",
         "\"review_approved\":true",
         "\"review_started_at\"",
         "\"blocking_issues_count\":1",

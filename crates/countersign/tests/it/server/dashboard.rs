@@ -129,7 +129,7 @@ fn a_login_link_works_once_and_opens_the_inbox() {
     let browser = Browser::log_in(&server, &code_of(&world));
     let page = browser.get("/").is(200);
     assert!(
-        page.body.contains("Nobody waits for a person."),
+        page.body.contains("Nothing waits for a person."),
         "{}",
         page.body
     );

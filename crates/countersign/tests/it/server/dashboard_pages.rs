@@ -78,7 +78,7 @@ fn an_escalation_is_decided_in_the_browser_as_at_the_terminal() {
     browser.post(decide, &reject).is(303);
     assert!(["failed", "cancelled"].contains(&server.stage("greet").as_str()));
     let page = browser.get("/").is(200).body;
-    shows(&page, &["Nobody waits for a person.", "Ended last"]);
+    shows(&page, &["Nothing waits for a person.", "Ended last"]);
 }
 
 #[test]

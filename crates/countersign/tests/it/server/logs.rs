@@ -1,8 +1,10 @@
 //! The log of a server and of a worker, as an operator reads it.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::crew::{always, built_by, runs};
+use crate::support::processes::signal;
 use crate::support::server::Server;
 use crate::support::{Running, SETTINGS, World, until};
 
@@ -75,6 +77,23 @@ fn every_request_is_one_json_object_with_its_caller_route_and_status() {
             .iter()
             .any(|line| line["route"] == "/healthz")
     );
+}
+
+#[test]
+fn what_was_decided_just_before_the_stop_is_in_the_log() {
+    let world = World::new();
+    let mut running = world.start(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]);
+    let path = world.data.join("server.json");
+    until("it is served", || path.exists());
+    let place = world.put("greet.md", "---\nid: greet\n---\n# Greet\n");
+    world.call(&["ticket", "add", &place]).ends_with(0);
+    let why = ["ticket", "cancel", "greet", "--why", "no longer wanted"];
+    world.call(&why).ends_with(0);
+    signal(running.pid(), Signal::TERM);
+    until("it has ended", || running.has_ended());
+    let log = parsed(&running.log());
+    let told = log.iter().any(|line| line["event"] == "cancelled");
+    assert!(told, "{log:?}");
 }
 
 #[test]

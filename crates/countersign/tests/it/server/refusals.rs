@@ -58,6 +58,81 @@ fn what_is_not_for_a_role_or_a_ticket_is_refused_and_written_down() {
 }
 
 #[test]
+fn what_is_no_message_gets_an_error_of_the_protocol() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let bearer = format!("Bearer {}", server.token("bea", "builder", &[]));
+    let post = |body: &str| {
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        server.send("POST", "/mcp", &headers, body)
+    };
+    for (body, code) in [
+        ("", -32700),
+        ("{", -32700),
+        ("null", -32600),
+        (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, -32600),
+        (r#"{"id": 1, "method": "ping"}"#, -32600),
+        (r#"{"jsonrpc": "2.0", "id": {}, "method": "ping"}"#, -32600),
+        (r#"{"jsonrpc": "2.0", "id": 1}"#, -32600),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 5}"#,
+            -32602,
+        ),
+    ] {
+        let answer = post(body).is(400).json();
+        assert_eq!(answer["error"]["code"], code, "{body}: {answer}");
+        assert_eq!(answer["jsonrpc"], "2.0");
+    }
+    for (body, code, words) in [
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}"#,
+            -32602,
+            "parameters of tools/call",
+        ),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "method": "nope"}"#,
+            -32601,
+            "no method nope",
+        ),
+    ] {
+        let answer = post(body).is(200).json();
+        assert_eq!(answer["error"]["code"], code, "{body}: {answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+    }
+    let token = bearer.strip_prefix("Bearer ").unwrap();
+    for (tool, arguments, words) in [
+        (
+            "submit_for_review",
+            json!({"assignment_id": "1"}),
+            "assignment_id is of the type string, and must be integer",
+        ),
+        (
+            "submit_for_review",
+            json!({"claims": {}}),
+            "claims is of the type object",
+        ),
+        (
+            "wait_for_work",
+            json!({"timeout_secs": -1}),
+            "timeout_secs must not be below 0",
+        ),
+        (
+            "complete",
+            json!({"colour": "red"}),
+            "unknown field `colour`",
+        ),
+    ] {
+        let why = server.tool(token, tool, &arguments).unwrap_err();
+        assert!(why.contains(words), "{tool}: {why}");
+    }
+}
+
+#[test]
 fn a_flood_of_strangers_does_not_fill_the_log() {
     let world = World::new();
     let server = Server::start(&world);

@@ -184,6 +184,141 @@ fn an_administrator_makes_tokens_and_others_do_not() {
 }
 
 #[test]
+fn what_is_wrong_with_a_request_is_named() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.add("greet");
+    let says = |method: &str, path: &str, body: &str, status: u16, words: &str| {
+        let reply = server.rest_as(&server.token, method, path, body).is(status);
+        let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(words), "{method} {path}: {detail}");
+    };
+    let tickets = "/api/v1/tickets";
+    for (query, words) in [
+        ("limit=abc", "limit: "),
+        ("limit=2&counts=maybe", "counts: "),
+        (
+            "stage=queued&stage=building",
+            "\"stage\" is given more than once",
+        ),
+        ("colour=red", "unknown query parameter \"colour\""),
+    ] {
+        says("GET", &format!("{tickets}?{query}"), "", 400, words);
+    }
+    for (body, words) in [
+        (r#"{"title": 5, "repository": "/"}"#, "title: "),
+        (
+            r#"{"title": "t", "repository": "/", "priority": 1e9}"#,
+            "priority: ",
+        ),
+        (
+            r#"{"title": "t", "id": "one", "id": "two"}"#,
+            "the same key is twice",
+        ),
+        ("[]", "must be a JSON object"),
+        (r#"{"title": "t"}"#, "no repository is named"),
+    ] {
+        says("POST", tickets, body, 422, words);
+    }
+    says("POST", "/queue", "[]", 422, "must be a JSON object");
+    let pause = r#"{"scope": "queue", "name": ""}"#;
+    says("POST", "/api/v1/pauses", pause, 422, "1 to 100 characters");
+    for path in ["tickets/%ff", "tickets/%ff/events", "epics/%c3%28"] {
+        says(
+            "GET",
+            &format!("/api/v1/{path}"),
+            "",
+            400,
+            "not valid UTF-8",
+        );
+    }
+
+    let bearer = format!("Bearer {}", server.token);
+    let cancel = |name: &str, value: &str| {
+        let headers = [("Authorization", bearer.as_str()), (name, value)];
+        let path = "/api/v1/tickets/greet/cancel";
+        server.send("POST", path, &headers, r#"{"why": "no longer wanted"}"#)
+    };
+    let long = "k".repeat(256);
+    for key in ["", "schlüssel", &long] {
+        let refused = cancel("Idempotency-Key", key).is(400);
+        assert!(refused.body.contains("Idempotency-Key"), "{}", refused.body);
+    }
+    cancel("If-Match", "\"99\"").is(409);
+    // Any version of a ticket that exists.
+    cancel("If-Match", "*").is(200);
+}
+
+#[test]
+fn an_epic_is_exported_by_a_server_and_a_repository_is_named_by_any_path() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let place = world.repository.to_str().unwrap();
+    let text = "id: sea\ntitle: Sea\ntickets:\n  - {id: wave, title: Make waves}\n";
+    let import = json!({"name": "sea.yaml", "text": text, "repository": place});
+    server.rest("POST", "/api/v1/imports", &import).is(201);
+    let export = "/api/v1/export?form=epic-state&epic=sea";
+    let exported = server.rest("GET", export, &Value::Null).is(200).json();
+    let state = &exported["documents"][0];
+    assert_eq!(state["tickets"]["wave"]["status"], "queued", "{state}");
+    let token = format!("COUNTERSIGN_TOKEN={}", server.token);
+    let words = [
+        "--server",
+        &server.url,
+        "export",
+        "--as",
+        "epic-state",
+        "--epic",
+        "sea",
+    ];
+    let afar = world.call_behind(&["env", &token], &words);
+    afar.ends_with(0).says("\"wave\"");
+
+    for path in [place.to_owned(), format!("{place}/.git")] {
+        for route in ["tickets", "log"] {
+            let path = format!("/api/v1/{route}?repository={path}");
+            let listed = server.rest("GET", &path, &Value::Null).is(200).json();
+            let items = listed["items"].as_array().unwrap();
+            assert!(!items.is_empty(), "{path}: {listed}");
+        }
+        let path = format!("/api/v1/status?repository={path}");
+        let status = server.rest("GET", &path, &Value::Null).is(200).json();
+        assert_eq!(status["tally"]["queued"], 1, "{status}");
+    }
+    let none = server.rest("GET", "/api/v1/tickets?repository=/nowhere", &Value::Null);
+    assert_eq!(none.is(200).json()["items"], json!([]));
+}
+
+#[test]
+fn a_token_for_one_ticket_sees_no_sums_over_others() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let text =
+        "id: sea\ntitle: Sea\ntickets:\n  - {id: one, title: One}\n  - {id: two, title: Two}\n";
+    let import = json!({"name": "sea.yaml", "text": text,
+        "repository": world.repository.to_str().unwrap()});
+    server.rest("POST", "/api/v1/imports", &import).is(201);
+    let token = server.token("ada", "human", &["--ticket", "one"]);
+    for path in [
+        "/api/v1/costs",
+        "/api/v1/costs/days",
+        "/api/v1/insights",
+        "/api/v1/epics",
+        "/api/v1/epics/sea",
+        "/api/v1/export?form=epic-state&epic=sea",
+        "/metrics",
+    ] {
+        let reply = server.rest_as(&token, "GET", path, "");
+        assert!([400, 403].contains(&reply.status), "{path}: {}", reply.body);
+        assert!(
+            reply.body.contains("only for ticket one"),
+            "{path}: {}",
+            reply.body
+        );
+    }
+}
+
+#[test]
 fn a_token_for_one_ticket_sees_and_changes_no_other() {
     let world = World::new();
     let server = Server::start(&world);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{go_on, greet, merges, on, resolve};
+use super::{go_on, greet, greet_with, merges, on, resolve};
 use crate::support::crew::{
     self, GOOD, always, approves, builds, built_by, crew, rounds, runs, verifies, writes,
 };
@@ -149,4 +149,51 @@ fn a_work_tree_that_became_dirty_meanwhile_is_not_touched() {
     resolve(&world, &["continue"]).ends_with(0);
     go_on(&world, &built_by(&always(builds("greet.sh", GOOD)))).ends_with(0);
     assert_eq!(merges(&world), 1);
+}
+
+#[test]
+fn hooks_of_the_person_neither_run_nor_stop_a_landing() {
+    use std::os::unix::fs::PermissionsExt;
+    for land in ["merge", "squash", "rebase", "queue"] {
+        let world = World::new();
+        let mark = world.root().join("a-hook-ran");
+        for name in [
+            "pre-commit",
+            "commit-msg",
+            "prepare-commit-msg",
+            "pre-merge-commit",
+            "post-checkout",
+            "post-merge",
+            "post-index-change",
+            "reference-transaction",
+            "pre-rebase",
+        ] {
+            let hook = world.repository.join(".git/hooks").join(name);
+            std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+            let script = format!("#!/bin/sh\necho {name} >> {}\nexit 1\n", mark.display());
+            std::fs::write(&hook, script).unwrap();
+            std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        greet_with(&world, &crew::smooth(), &["--land", land]).ends_with(0);
+        let ran = std::fs::read_to_string(&mark).unwrap_or_default();
+        assert_eq!(ran, "", "{land}");
+        std::fs::remove_dir_all(world.repository.join(".git/hooks")).unwrap();
+        assert_eq!(on(&world, "main", "greet.sh"), GOOD.trim_end(), "{land}");
+        assert_eq!(world.git(&["status", "--short"]), "", "{land}");
+    }
+}
+
+#[test]
+fn words_of_a_builder_in_a_message_are_words() {
+    let message = "[landing]\nmessage = \"{summary}\\n\\n{title}\"\n";
+    let world = World::with_settings(&format!("{SETTINGS}\n{message}"));
+    let mut build = vec![writes("greet.sh", GOOD)];
+    let summary = "Done: {ticket} $(id) `id` %s\nCountersigned-by: me <me@example.org>";
+    build.push(json!({"result": {"summary": summary}}));
+    let script = crew(&always(build), &always(approves()), &always(verifies(&[])));
+    greet_with(&world, &script, &["--land", "squash"]).ends_with(0);
+    let text = world.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(text.starts_with("Done: {ticket} $(id) `id` %s\n"), "{text}");
+    assert!(!text.contains("me@example.org"), "{text}");
+    assert_eq!(text.matches("Countersigned-by:").count(), 1, "{text}");
 }

@@ -82,6 +82,51 @@ fn an_escalated_ticket_keeps_everything_and_clean_says_why() {
 }
 
 #[test]
+fn clean_removes_exactly_what_it_showed() {
+    let world = World::new();
+    greet(&world, &smooth()).ends_with(0);
+    world
+        .call(&["clean", "--ticket", "@last"])
+        .ends_with(0)
+        .says("next: countersign clean --yes --ticket greet");
+    // It ended a moment ago. Hours are not rounded down to no days.
+    let transcripts = || fs::read_dir(world.data.join("tickets/greet/jobs")).is_ok();
+    world
+        .call(&["clean", "--older-than", "12h", "--yes"])
+        .ends_with(0);
+    world
+        .call(&["clean", "--older-than", "12h", "--ticket", "greet", "--yes"])
+        .ends_with(0);
+    assert!(transcripts());
+    world
+        .call(&["clean", "--older-than", "0s"])
+        .ends_with(0)
+        .says("next: countersign clean --yes --older-than 0s");
+    world
+        .call(&["clean", "--ticket", "gre", "--yes"])
+        .ends_with(0);
+    assert!(!transcripts());
+}
+
+#[test]
+fn an_open_ticket_keeps_the_output_of_its_checks_and_not_their_checkouts() {
+    // Red on the base as well, so that a checkout of the base is made too.
+    let settings = SETTINGS.replace("sh test.sh", "echo built > built; exit 1");
+    let settings = format!("{settings}\n[policy]\nprove_base = false\n");
+    let world = World::with_settings(&settings);
+    let build = vec![
+        writes("greet.sh", GOOD),
+        json!({"result": {"summary": "Done."}}),
+    ];
+    greet(&world, &built_by(&always(build))).ends_with(4);
+    for name in ["checkout", "changes"] {
+        assert_eq!(dirs_named(&world, name), 0, "{name}");
+    }
+    let heads = files_in_dirs_named(&world, "head");
+    assert!(heads.iter().any(|name| name == "test-1.log"), "{heads:?}");
+}
+
+#[test]
 fn the_users_own_cache_is_shown_and_never_written() {
     let world = World::without_commits();
     let settings = SETTINGS.replace("sh test.sh", "test -e vendor/tool && rm -r vendor");

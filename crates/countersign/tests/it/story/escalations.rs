@@ -29,6 +29,17 @@ fn an_escalation_is_listed_and_shown_with_what_can_be_decided() {
             "reject"
         ])
     );
+    // Another repository lists its own, and all of them on request.
+    let other = world.root().join("other").display().to_string();
+    world.git(&["clone", "--quiet", ".", &other]);
+    world
+        .call(&["-C", &other, "escalation", "list"])
+        .ends_with(0)
+        .says("list all with --all");
+    world
+        .call(&["-C", &other, "escalation", "list", "--all"])
+        .ends_with(0)
+        .says("countersign escalation show greet");
     world
         .call(&["escalation", "show", "greet"])
         .ends_with(0)

@@ -27,6 +27,15 @@ fn two_rounds_end_on_main_with_one_merge_and_the_work_tree_forwarded() {
 }
 
 #[test]
+fn a_quiet_run_prints_its_result_only() {
+    let world = World::new();
+    let ran = greet_with(&world, &crew::smooth(), &["--quiet"]).ends_with(0);
+    assert!(ran.out.contains("greet: done on main"), "{}", ran.out);
+    assert!(!ran.out.contains("estimate"), "{}", ran.out);
+    assert!(!ran.out.contains("round 1:"), "{}", ran.out);
+}
+
+#[test]
 fn a_sentence_is_a_ticket_and_again_after_its_end_a_new_one() {
     let world = World::new();
     let agent = world.crew(&crew::smooth());

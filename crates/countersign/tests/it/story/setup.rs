@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{greet, merges, on};
 use crate::support::crew::{GOOD, always, approves, built_by, crew, runs, verifies, writes};
-use crate::support::{SETTINGS, World};
+use crate::support::{DEADLINE, SETTINGS, World};
 
 /// The setup counts itself: a cache that was copied in is not made again.
 const SETUP: &str = "\
@@ -71,4 +71,30 @@ fn a_cache_outside_of_the_checkout_is_refused_before_anything_starts() {
     greet(&world, &built_by(&always(build)))
         .ends_with(2)
         .says("is not a valid cache");
+}
+
+#[test]
+fn two_tickets_at_once_share_one_cache() {
+    let setup = "[setup]\nrun = \"mkdir -p vendor; [ -e vendor/tool ] || head -c 16 /dev/urandom | od -An -tx1 > vendor/tool\"\ncaches = [\"vendor\"]\n";
+    let world = world(setup, "test -e vendor/tool");
+    let build = vec![
+        runs("cp vendor/tool made.txt; echo mine >> vendor/tool"),
+        json!({"result": {"summary": "Done."}}),
+    ];
+    let agents = crew(&always(build), &always(approves()), &always(verifies(&[])));
+    let agent = world.crew(&agents);
+    let runs: Vec<_> = ["one", "two"]
+        .iter()
+        .map(|id| {
+            let ticket = world.put(&format!("{id}.md"), format!("---\nid: {id}\n---\n# Copy\n"));
+            let words = ["run", &ticket, "--builder", &agent, "--reviewer", &agent];
+            world.start(&[&words[..], &["--land", "branch"]].concat())
+        })
+        .collect();
+    for run in runs {
+        run.wait(DEADLINE).ends_with(0);
+    }
+    let [one, two] = ["one", "two"].map(|id| on(&world, &format!("countersign/{id}"), "made.txt"));
+    assert_eq!(one, two);
+    assert!(!one.contains("mine"), "{one}");
 }

@@ -9,7 +9,7 @@ fn agent() -> AcpAgent {
     })
 }
 
-async fn talk(desk: &Desk, assignment: &AgentAssignment, stop: StopSignal) -> AgentReport {
+async fn talk(desk: &AgentDir, assignment: &AgentAssignment, stop: StopSignal) -> AgentReport {
     let report = run_agent(&desk.host, &agent(), assignment, |_| {}, stop).await;
     report.unwrap()
 }
@@ -17,7 +17,7 @@ async fn talk(desk: &Desk, assignment: &AgentAssignment, stop: StopSignal) -> Ag
 #[tokio::test]
 async fn an_agent_that_asks_is_answered_by_its_role_and_ended_when_it_is_done() {
     for (role, written) in [(AgentRole::Build, true), (AgentRole::Review, false)] {
-        let desk = Desk::new();
+        let desk = AgentDir::new();
         let mut assignment = desk.assignment();
         assignment.role = role;
         assignment.limits.exit_grace = Duration::from_millis(300);
@@ -38,7 +38,7 @@ async fn an_agent_that_asks_is_answered_by_its_role_and_ended_when_it_is_done() 
 
 #[tokio::test]
 async fn an_agent_that_wants_a_login_is_barred() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let mut assignment = desk.assignment();
     assignment.env.push(("LOGIN".into(), "no".into()));
     assignment.limits.exit_grace = Duration::from_millis(300);
@@ -51,7 +51,7 @@ async fn an_agent_that_wants_a_login_is_barred() {
 
 #[tokio::test]
 async fn an_agent_that_is_stopped_hears_of_it_first() {
-    let desk = Desk::new();
+    let desk = AgentDir::new();
     let mut assignment = desk.assignment();
     assignment.env.push(("HANGS".into(), "1".into()));
     let (stopper, stop) = StopSignal::pair();

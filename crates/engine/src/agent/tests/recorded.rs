@@ -101,7 +101,7 @@ fn a_conversation_with_a_real_agent_is_answered_as_before() {
         ("copilot-builder", AgentRole::Build),
         ("gemini-reviewer", AgentRole::Review),
     ] {
-        let mut assignment = Desk::new().assignment();
+        let mut assignment = AgentDir::new().assignment();
         assignment.role = role;
         let agent = AcpAgent(CommandAgent::parse("some-agent").unwrap());
         let mut talk = agent.dialogue(&assignment).unwrap();

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use super::super::tests::{Ground, make_executable, write};
+use super::super::tests::{GitFixture, make_executable, write};
 use super::*;
 
 const SHORT: LandingTimeouts = LandingTimeouts {
@@ -14,14 +14,14 @@ const SHORT: LandingTimeouts = LandingTimeouts {
 /// A change of every kind: a file that is replaced, added, removed or made executable; a link; a
 /// file that becomes a directory, and the reverse.
 struct Kinds {
-    ground: Ground,
+    ground: GitFixture,
     old: Oid,
     new: Oid,
 }
 
 impl Kinds {
     async fn new() -> Self {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let repo = ground.repo();
         for (name, text) in [
             ("replaced", "old\n"),
@@ -61,7 +61,7 @@ impl Kinds {
     }
 }
 
-impl Ground {
+impl GitFixture {
     async fn commit_everything(&self, message: &str) -> Oid {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "-m", message]);
@@ -200,7 +200,7 @@ async fn a_file_that_is_written_to_in_the_last_instant_is_kept() {
 
 #[tokio::test]
 async fn what_a_person_changed_in_other_files_stays_as_it_is() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (old, new) = ground
         .next(|repo| write(&repo.join("src/lib.rs"), "fn new() {}\n"))
         .await;
@@ -223,7 +223,7 @@ type Edit<'a> = (&'a str, Box<dyn Fn() + 'a>);
 
 #[tokio::test]
 async fn a_persons_change_to_the_same_file_holds_the_landing_and_is_named() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (old, new) = ground
         .next(|repo| {
             write(&repo.join("README"), "thr\n");
@@ -272,7 +272,7 @@ async fn a_persons_change_to_the_same_file_holds_the_landing_and_is_named() {
 
 #[tokio::test]
 async fn all_work_trees_on_the_branch_go_with_it_or_none() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let second = ground.repo().with_file_name("second");
     let aside = ground.repo().with_file_name("aside");
     let path = |path: &Path| path.to_str().unwrap().to_owned();
@@ -337,7 +337,7 @@ async fn settings_of_the_work_tree_are_kept() {
 #[tokio::test]
 async fn a_sparse_checkout_stays_sparse() {
     for index in ["--no-sparse-index", "--sparse-index"] {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         write(&ground.repo().join("in/a"), "a\n");
         write(&ground.repo().join("out/b"), "b\n");
         ground.commit_everything("more").await;
@@ -363,7 +363,7 @@ async fn a_sparse_checkout_stays_sparse() {
 
 #[tokio::test]
 async fn a_submodule_is_an_entry_of_the_index_and_a_place() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let old = ground.main().await;
     let entry = format!("160000,{old},sub");
     ground.git(&["update-index", "--add", "--cacheinfo", &entry]);
@@ -378,7 +378,7 @@ async fn a_submodule_is_an_entry_of_the_index_and_a_place() {
 
 #[tokio::test]
 async fn whoever_has_the_index_for_a_while_is_waited_for() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (old, new) = ground.next(|repo| write(&repo.join("x"), "x\n")).await;
     let lock = ground.repo().join(".git/index.lock");
     write(&lock, "");
@@ -407,7 +407,7 @@ async fn whoever_has_the_index_for_a_while_is_waited_for() {
 
 #[tokio::test]
 async fn an_operation_that_waits_to_be_finished_is_not_disturbed() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (old, new) = ground.next(|repo| write(&repo.join("x"), "x\n")).await;
     let git = ground.repo().join(".git");
     write(&git.join("MERGE_HEAD"), old.as_str());
@@ -424,7 +424,7 @@ async fn an_operation_that_waits_to_be_finished_is_not_disturbed() {
 #[tokio::test]
 async fn any_change_of_a_small_tree_lands_there_and_back() {
     const NAMES: [&str; 7] = ["a", "a/b", "a/b/c", "d", "D", "sp ace", "a/é"];
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let mut state = 20_u64;
     let mut number = |below: u64| {
         state = state

@@ -7,7 +7,7 @@ const NAME: &str = "refs/countersign/one/commits/x";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn several_bring_the_same_bundle_and_it_is_whole() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (main, aside) = (ground.main().await, ground.dir.path().join("aside"));
     let packed = ground
         .repository
@@ -34,7 +34,7 @@ async fn several_bring_the_same_bundle_and_it_is_whole() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_ref_that_several_point_at_once_is_never_broken() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let main = ground.main().await;
     for round in 0..5 {
         let mut all = tokio::task::JoinSet::new();
@@ -54,7 +54,7 @@ async fn a_ref_that_several_point_at_once_is_never_broken() {
 
 #[tokio::test]
 async fn a_mirror_that_was_cut_short_is_made_again() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "x").await;
     let base = ground.main().await;
     let (mirror, dir) = (ground.dir.path().join("m"), ground.dir.path().join("c"));

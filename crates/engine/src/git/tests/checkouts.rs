@@ -8,7 +8,7 @@ use super::*;
 
 const REVIEW: CheckoutPurpose<'static> = CheckoutPurpose::Review { ordinary: &[] };
 
-impl Ground {
+impl GitFixture {
     async fn review(&self, head: &Oid, purpose: CheckoutPurpose<'_>) -> Checkout {
         let base = self
             .repository
@@ -28,7 +28,7 @@ impl Ground {
 
 #[tokio::test]
 async fn a_checkout_is_one_commit_with_the_exact_tree_on_the_base() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     for (text, message) in [
         ("a", "round 1: reviewer hated it"),
@@ -69,7 +69,7 @@ async fn a_checkout_is_one_commit_with_the_exact_tree_on_the_base() {
 
 #[tokio::test]
 async fn a_mirror_that_was_left_half_made_is_made_anew() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "x").await;
     write(&ground.dir.path().join("data/mirror/config.lock"), "");
     let checkout = ground.review(&head, CheckoutPurpose::Check).await;
@@ -78,7 +78,7 @@ async fn a_mirror_that_was_left_half_made_is_made_anew() {
 
 #[tokio::test]
 async fn the_mirror_grows_with_the_base_and_a_second_checkout_is_the_same() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "x").await;
     let first = ground.review(&head, CheckoutPurpose::Check).await;
     let again = ground.review(&head, CheckoutPurpose::Check).await;
@@ -96,7 +96,7 @@ async fn the_mirror_grows_with_the_base_and_a_second_checkout_is_the_same() {
 
 #[tokio::test]
 async fn what_steers_agents_comes_from_the_base() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     for (path, text) in [
         ("CLAUDE.md", "be strict\n"),
         ("docs/AGENTS.md", "be kind\n"),
@@ -144,7 +144,7 @@ async fn what_steers_agents_comes_from_the_base() {
 
 #[tokio::test]
 async fn a_change_that_makes_a_directory_of_a_base_rule_is_undone() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     write(&ground.repo().join("CLAUDE.md"), "be strict\n");
     ground.git(&["add", "-A"]);
     ground.git(&["commit", "-q", "-m", "rules"]);
@@ -165,7 +165,7 @@ async fn a_change_that_makes_a_directory_of_a_base_rule_is_undone() {
     assert_eq!(fs::read_to_string(rules).unwrap(), "be strict\n");
 }
 
-impl Ground {
+impl GitFixture {
     /// Commits a change that `build` makes in a separate worktree.
     async fn changed(&self, id: &str, build: impl FnOnce(&Path)) -> Oid {
         let tree = self.worktree(id).await;
@@ -225,7 +225,7 @@ const HOSTILE: &[&str] = &[
 async fn no_attribute_of_a_change_hides_its_code() {
     for (at, attributes) in HOSTILE.iter().enumerate() {
         for place in [".gitattributes", "src/.gitattributes"] {
-            let ground = Ground::new().await;
+            let ground = GitFixture::new().await;
             let files = [
                 ("src/evil.py", "steal(\"$Id$ secret\")\n"),
                 (place, attributes),
@@ -278,7 +278,7 @@ async fn no_attribute_of_a_change_hides_its_code() {
 /// A binary file stays binary: its bytes are never shown as text.
 #[tokio::test]
 async fn a_binary_file_is_still_told_as_one() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground
         .changed("t1", |tree| {
             fs::write(tree.join("x.bin"), [0, 159, 0, 1]).unwrap();
@@ -290,7 +290,7 @@ async fn a_binary_file_is_still_told_as_one() {
 
 #[tokio::test]
 async fn a_rule_that_is_a_link_to_what_the_change_alters_reads_as_in_the_base() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     ground.base_has(&[
         ("docs/rules.md", "be strict\n"),
         ("tools/claude/settings.json", "{}\n"),
@@ -341,7 +341,7 @@ async fn a_rule_that_is_a_link_to_what_the_change_alters_reads_as_in_the_base() 
 /// Files in place of directories and the reverse, renamed files, links and submodules.
 #[tokio::test]
 async fn other_kinds_of_things_under_these_names_are_undone_too() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     ground.base_has(&[
         ("AGENTS.md", "be strict\n"),
         (".vscode/a.json", "a\n"),
@@ -410,7 +410,7 @@ async fn other_kinds_of_things_under_these_names_are_undone_too() {
 
 #[tokio::test]
 async fn what_the_policy_calls_ordinary_is_as_the_change_has_it_but_never_an_agent_s_rule() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     ground.base_has(&[
         (".github/workflows/ci.yml", "old\n"),
         (".eslintrc", "old\n"),
@@ -447,7 +447,7 @@ async fn what_the_policy_calls_ordinary_is_as_the_change_has_it_but_never_an_age
 
 #[tokio::test]
 async fn a_name_that_is_no_text_is_left_out() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let dir = std::ffi::OsStr::from_bytes(b"a\xff");
     let head = ground
         .changed("t1", |tree| {
@@ -464,7 +464,7 @@ async fn a_name_that_is_no_text_is_left_out() {
 /// Many such files cost little: they are not handled one by one.
 #[tokio::test]
 async fn a_thousand_dot_files_take_no_thousand_commands() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground
         .changed("t1", |tree| {
             for number in 0..1000 {
@@ -533,7 +533,7 @@ proptest! {
     fn a_made_up_change_configures_nobody(files in made()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(Box::pin(async {
-            let ground = Ground::new().await;
+            let ground = GitFixture::new().await;
             put(&ground.repo(), &files, |file| file.in_base, "base\n");
             ground.git(&["add", "-A", "--force"]);
             ground.git(&["commit", "-q", "--allow-empty", "-m", "base files"]);

@@ -43,7 +43,7 @@ fn refused() -> Vec<(String, String, &'static str)> {
     all
 }
 
-impl Ground {
+impl GitFixture {
     /// Returns whether the content is in the repository, under any name.
     fn has_content(&self, file: &Path) -> bool {
         let oid = self.git(&["hash-object", "--no-filters", file.to_str().unwrap()]);
@@ -75,7 +75,7 @@ fn unsound(error: &Error, name: &str, word: &str) {
 
 #[tokio::test]
 async fn what_fsck_refuses_is_not_committed_for_a_builder_and_is_named() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     for (number, (name, text, word)) in refused().into_iter().enumerate() {
         let tree = ground.worktree(&format!("t{number}")).await;
         let before = ground.git(&["rev-parse", &tree.branch]);
@@ -101,7 +101,7 @@ async fn what_fsck_refuses_is_not_committed_for_a_builder_and_is_named() {
 
 #[tokio::test]
 async fn what_fsck_refuses_does_not_come_with_a_builder_s_own_commits() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let (name, text, word) = refused().remove(0);
     let tree = ground.worktree("t1").await;
     // A clone by the builder takes the place of its layer.
@@ -137,7 +137,7 @@ async fn what_fsck_refuses_does_not_come_with_a_builder_s_own_commits() {
 
 #[tokio::test]
 async fn commits_that_are_there_already_are_checked_before_they_land() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let base = ground.main().await;
     let scratch = ground.dir.path().join("scratch");
     for (name, text, word) in refused().into_iter().take(6) {
@@ -169,7 +169,7 @@ async fn commits_that_are_there_already_are_checked_before_they_land() {
 
 #[tokio::test]
 async fn files_under_names_that_git_does_not_store_are_told() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let names = [
         ".GIT/config",

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Ground {
+impl GitFixture {
     async fn combine(&self, head: &Oid, how: MergeStyle) -> MergeResult {
         let base = self.main().await;
         self.repository
@@ -30,7 +30,7 @@ impl Ground {
 
 #[tokio::test]
 async fn the_approved_commit_itself_lands_where_the_base_has_not_moved() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "x").await;
     assert_eq!(ground.clean(&head, MergeStyle::FastForward).await, head);
     let merge = ground.clean(&head, MergeStyle::Merge).await;
@@ -53,7 +53,7 @@ async fn the_approved_commit_itself_lands_where_the_base_has_not_moved() {
 
 #[tokio::test]
 async fn conflicts_come_back_with_files_and_messages_and_move_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "README", "theirs\n").await;
     write(&ground.repo().join("README"), "ours\n");
     ground.git(&["commit", "-q", "-am", "third"]);
@@ -69,7 +69,7 @@ async fn conflicts_come_back_with_files_and_messages_and_move_nothing() {
 
 #[tokio::test]
 async fn twelve_who_land_at_once_all_land_by_trying_again() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let mut heads = Vec::new();
     for number in 0..12 {
         heads.push(
@@ -112,7 +112,7 @@ async fn twelve_who_land_at_once_all_land_by_trying_again() {
 
 #[tokio::test]
 async fn a_clean_work_tree_on_the_branch_comes_along() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "src/lib.rs", "fn new() {}\n").await;
     let base = ground.main().await;
     let landed = ground.repository.land("main", &head, &base).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_clean_work_tree_on_the_branch_comes_along() {
 
 #[tokio::test]
 async fn an_ignored_file_in_the_way_is_not_overwritten() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     write(&tree.path.join(".gitignore"), "");
     write(&tree.path.join("ignored/secret"), "theirs");
@@ -159,7 +159,7 @@ async fn an_ignored_file_in_the_way_is_not_overwritten() {
 
 #[tokio::test]
 async fn a_branch_that_moved_is_not_overwritten() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "x").await;
     let old = ground.main().await;
     write(&ground.repo().join("README"), "three\n");
@@ -179,7 +179,7 @@ async fn a_branch_that_moved_is_not_overwritten() {
 #[tokio::test]
 async fn a_landing_waits_out_a_lock_and_takes_away_one_that_stays() {
     for left in ["refs/heads/main.lock", "HEAD.lock"] {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let head = ground.change("t1", "x", "x\n").await;
         let old = ground.main().await;
         let new = ground.clean(&head, MergeStyle::Merge).await;

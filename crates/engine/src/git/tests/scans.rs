@@ -22,7 +22,7 @@ fn credentials() -> Redactor {
     Redactor::for_environment(&env)
 }
 
-impl Ground {
+impl GitFixture {
     async fn scan(&self, base: &Oid) -> Scanned {
         let search = Search {
             credentials: credentials(),
@@ -58,7 +58,7 @@ fn wide(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     text.encode_utf16().flat_map(bytes).collect()
 }
 
-type Plant = fn(&Ground, &str);
+type Plant = fn(&GitFixture, &str);
 
 /// Places for a secret; the last one ends with a clean tree.
 const PLACES: &[(&str, Plant)] = &[
@@ -133,7 +133,7 @@ async fn a_secret_is_found_wherever_it_is_in_the_commits() {
     let secrets = [token(), LENT.to_owned(), code, hex];
     for secret in &secrets {
         for (place, plant) in PLACES {
-            let ground = Ground::new().await;
+            let ground = GitFixture::new().await;
             let base = ground.main().await;
             plant(&ground, secret);
             let scanned = ground.scan(&base).await;
@@ -147,7 +147,7 @@ async fn a_secret_is_found_wherever_it_is_in_the_commits() {
 
 #[tokio::test]
 async fn a_secret_in_a_file_s_name_is_found_and_not_repeated() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let base = ground.main().await;
     let secret = token();
     ground.put(&format!("dir/{secret}.txt"), b"x\n");
@@ -161,7 +161,7 @@ async fn a_secret_in_a_file_s_name_is_found_and_not_repeated() {
 
 #[tokio::test]
 async fn what_was_there_before_or_only_moves_is_no_new_secret() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     ground.put("fixture.txt", format!("one\n{}\n", token()).as_bytes());
     ground.put(
         "old.txt",
@@ -191,7 +191,7 @@ async fn characters_that_are_not_shown_or_turn_a_text_around_are_told_by_commit(
         ),
         ("plain\n\n\tbody\r\n", false),
     ] {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let base = ground.main().await;
         ground.put("x", b"x");
         ground.commit(text, &[]);
@@ -202,7 +202,7 @@ async fn characters_that_are_not_shown_or_turn_a_text_around_are_told_by_commit(
 
 #[tokio::test]
 async fn what_is_too_large_to_look_through_says_so() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let base = ground.main().await;
     let file = fs::File::create(ground.repo().join("huge")).unwrap();
     file.set_len(129 << 20).unwrap();

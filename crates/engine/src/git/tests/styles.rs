@@ -11,7 +11,7 @@ fn person() -> CommitIdentity {
     }
 }
 
-impl Ground {
+impl GitFixture {
     async fn combined(&self, head: &Oid, style: MergeStyle) -> MergeResult {
         let plan = CombinePlan {
             style,
@@ -67,7 +67,7 @@ impl Ground {
     }
 }
 
-fn two_commits(ground: &Ground) -> Oid {
+fn two_commits(ground: &GitFixture) -> Oid {
     ground.commits(
         "work",
         &[
@@ -80,7 +80,7 @@ fn two_commits(ground: &Ground) -> Oid {
 #[tokio::test]
 async fn every_style_lands_the_same_tree_on_a_base_that_moved_or_not() {
     for moved in [false, true] {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let head = two_commits(&ground);
         if moved {
             ground.move_base("elsewhere", "x\n");
@@ -109,7 +109,7 @@ async fn every_style_lands_the_same_tree_on_a_base_that_moved_or_not() {
 
 #[tokio::test]
 async fn a_replayed_commit_keeps_its_author_and_date_and_gets_the_trailers() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = two_commits(&ground);
     ground.move_base("elsewhere", "x\n");
     let top = ground.combined_commit(&head, MergeStyle::Rebase).await;
@@ -135,7 +135,7 @@ async fn a_replayed_commit_keeps_its_author_and_date_and_gets_the_trailers() {
 #[tokio::test]
 async fn a_conflict_is_a_conflict_in_every_style() {
     for style in STYLES {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let head = ground.commits("work", &[("ann", "mine", "README", "mine\n")]);
         ground.move_base("README", "theirs\n");
         let before = ground.main().await;
@@ -150,7 +150,7 @@ async fn a_conflict_is_a_conflict_in_every_style() {
 
 #[tokio::test]
 async fn what_the_base_already_has_is_no_commit() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = two_commits(&ground);
     ground.move_base("one", "1\n");
     // Half of it is there: that commit is left out.
@@ -165,7 +165,7 @@ async fn what_the_base_already_has_is_no_commit() {
 
 #[tokio::test]
 async fn a_merge_inside_the_change_is_replayed_as_its_result() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let first = ground.commits(
         "work",
         &[
@@ -204,7 +204,7 @@ async fn a_merge_inside_the_change_is_replayed_as_its_result() {
 async fn every_style_moves_a_clean_work_tree_and_leaves_a_dirty_one() {
     for style in STYLES {
         for dirty in [false, true] {
-            let ground = Ground::new().await;
+            let ground = GitFixture::new().await;
             let head = two_commits(&ground);
             ground.move_base("elsewhere", "x\n");
             let (base, top) = (
@@ -234,7 +234,7 @@ async fn every_style_moves_a_clean_work_tree_and_leaves_a_dirty_one() {
 
 #[tokio::test]
 async fn the_persons_name_comes_from_the_repository_or_their_own_files() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let home = ground.dir.path().join("home");
     let files = [home.join(".gitconfig"), home.join("git/config")];
     let nobody = ground.repository.person_identity(&home, &files).await;

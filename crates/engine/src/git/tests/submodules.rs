@@ -6,8 +6,8 @@ const REVIEW: CheckoutPurpose<'static> = CheckoutPurpose::Review { ordinary: &[]
 const ALLOW_FILE: [&str; 2] = ["-c", "protocol.file.allow=always"];
 
 /// Creates a library with an agent instruction file, and adds it to `main` as the submodule `lib`.
-async fn with_library() -> (Ground, PathBuf) {
-    let ground = Ground::new().await;
+async fn with_library() -> (GitFixture, PathBuf) {
+    let ground = GitFixture::new().await;
     let library = ground.dir.path().join("library");
     fs::create_dir(&library).unwrap();
     git(&library, &["init", "-q", "-b", "main"]);
@@ -28,7 +28,7 @@ fn commit(dir: &Path, files: &[(&str, &str)]) -> String {
 }
 
 /// Commits a change that moves the submodule to another commit.
-async fn moved_to(ground: &Ground, commit: &str) -> Oid {
+async fn moved_to(ground: &GitFixture, commit: &str) -> Oid {
     let tree = ground.worktree("t1").await.path;
     let info = format!("160000,{commit},lib");
     git(&tree, &["update-index", "--cacheinfo", &info]);
@@ -36,7 +36,7 @@ async fn moved_to(ground: &Ground, commit: &str) -> Oid {
     Oid::parse(&git(&tree, &["rev-parse", "HEAD"])).unwrap()
 }
 
-async fn checkout(ground: &Ground, head: &Oid, purpose: CheckoutPurpose<'_>) -> Checkout {
+async fn checkout(ground: &GitFixture, head: &Oid, purpose: CheckoutPurpose<'_>) -> Checkout {
     let base = ground.main().await;
     let (mirror, dir) = (
         ground.dir.path().join("data/mirror"),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Does everything that we do in a worktree after its builder has ended.
-async fn use_everything(ground: &Ground, tree: &Worktree) {
+async fn use_everything(ground: &GitFixture, tree: &Worktree) {
     let repository = &ground.repository;
     write(&tree.path.join("src/lib.rs"), "fn changed() {}\n");
     repository.dirty_in(tree).await.unwrap();
@@ -56,7 +56,7 @@ async fn use_everything(ground: &Ground, tree: &Worktree) {
     assert!(!ground.evidence().exists(), "planted code ran");
 }
 
-impl Ground {
+impl GitFixture {
     /// Shows that the trap works: an ordinary git triggers it.
     fn bites(&self, dir: &Path, args: &[&str]) {
         attempt(dir, args);
@@ -70,7 +70,7 @@ impl Ground {
 
 #[tokio::test]
 async fn a_rewritten_pointer_file_runs_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let trap = ground.dir.path().join("trap");
     fs::create_dir(&trap).unwrap();
@@ -87,7 +87,7 @@ async fn a_rewritten_pointer_file_runs_nothing() {
 
 #[tokio::test]
 async fn a_pointer_that_became_a_whole_repository_runs_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     fs::remove_file(tree.path.join(".git")).unwrap();
     git(&tree.path, &["init", "-q"]);
@@ -98,7 +98,7 @@ async fn a_pointer_that_became_a_whole_repository_runs_nothing() {
 
 #[tokio::test]
 async fn a_rewritten_common_directory_runs_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let trap = ground.dir.path().join("trap");
     fs::create_dir(&trap).unwrap();
@@ -115,7 +115,7 @@ async fn a_rewritten_common_directory_runs_nothing() {
 
 #[tokio::test]
 async fn hooks_and_a_hooks_path_in_the_tree_run_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let evil = ground.evil();
     for hook in [
@@ -148,7 +148,7 @@ async fn hooks_and_a_hooks_path_in_the_tree_run_nothing() {
 
 #[tokio::test]
 async fn a_file_system_monitor_and_other_programs_in_the_config_run_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let evil = ground.evil();
     for key in [
@@ -176,7 +176,7 @@ async fn a_file_system_monitor_and_other_programs_in_the_config_run_nothing() {
 
 #[tokio::test]
 async fn filters_and_merge_drivers_in_the_config_are_refused_by_name() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let evil = ground.evil();
     write(&tree.path.join(".gitattributes"), "* filter=x merge=x\n");
@@ -197,7 +197,7 @@ async fn filters_and_merge_drivers_in_the_config_are_refused_by_name() {
 
 #[tokio::test]
 async fn filters_by_inclusion_or_for_one_worktree_are_refused_too() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let evil = ground.evil();
     write(
@@ -220,7 +220,7 @@ async fn filters_by_inclusion_or_for_one_worktree_are_refused_too() {
 
 #[tokio::test]
 async fn a_nested_repository_runs_nothing_and_loses_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let nested = tree.path.join("nested");
     write(&nested.join("deep/work.txt"), "hours of it\n");
@@ -254,7 +254,7 @@ async fn a_nested_repository_runs_nothing_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_submodule_with_a_monitor_runs_nothing() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let nested = tree.path.join("sub");
     write(&nested.join("x"), "x");
@@ -274,7 +274,7 @@ async fn a_submodule_with_a_monitor_runs_nothing() {
 
 #[tokio::test]
 async fn a_replaced_commit_does_not_show_another_history() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let head = ground.change("t1", "x", "honest").await;
     let other = ground.change("t2", "x", "forged").await;
     ground.git(&["replace", head.as_str(), other.as_str()]);

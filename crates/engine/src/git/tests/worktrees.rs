@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn the_same_worktree_can_be_asked_for_twice() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     assert_eq!(tree.origin, WorktreeOrigin::Fresh);
     assert_eq!(
@@ -19,7 +19,7 @@ async fn the_same_worktree_can_be_asked_for_twice() {
 
 #[tokio::test]
 async fn forty_at_once_all_succeed() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let start = ground.main().await;
     let mut adds = tokio::task::JoinSet::new();
     for number in 0..40 {
@@ -58,7 +58,7 @@ async fn every_half_made_state_is_made_anew() {
         ("no records", &["NOTE", "ADMIN"]),
     ];
     for (what, gone) in damages {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let tree = ground.worktree("t1").await;
         for part in *gone {
             let admin = tree.git_dir.display().to_string();
@@ -87,7 +87,7 @@ async fn every_half_made_state_is_made_anew() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a git that is killed half-way")]
 async fn an_add_that_was_killed_does_not_trip_the_next() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     for step in 0..12 {
         let name = format!("k{step}");
         let path = ground.dir.path().join("trees").join(&name);
@@ -118,7 +118,7 @@ async fn an_add_that_was_killed_does_not_trip_the_next() {
 #[tokio::test]
 async fn work_survives_the_loss_of_the_records_and_of_the_pointer() {
     for gone in ["records", "pointer"] {
-        let ground = Ground::new().await;
+        let ground = GitFixture::new().await;
         let tree = ground.worktree("t1").await;
         write(&tree.path.join("work"), "hours of it");
         match gone {
@@ -137,7 +137,7 @@ async fn work_survives_the_loss_of_the_records_and_of_the_pointer() {
 
 #[tokio::test]
 async fn a_worktree_whose_files_are_gone_gets_its_branch_back() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     ground.change("t1", "committed", "x").await;
     let path = ground.dir.path().join("trees/t1");
     fs::remove_dir_all(&path).unwrap();
@@ -147,7 +147,7 @@ async fn a_worktree_whose_files_are_gone_gets_its_branch_back() {
 
 #[tokio::test]
 async fn a_directory_of_somebody_elses_is_left_alone() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let path = ground.dir.path().join("theirs");
     write(&path.join("thesis"), "years of it");
     let error = ground
@@ -161,7 +161,7 @@ async fn a_directory_of_somebody_elses_is_left_alone() {
 
 #[tokio::test]
 async fn removing_saves_what_is_not_committed() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     write(&tree.path.join("README"), "changed\n");
     write(&tree.path.join("new"), "new\n");
@@ -216,7 +216,7 @@ async fn removing_saves_what_is_not_committed() {
 
 #[tokio::test]
 async fn commit_all_takes_changed_new_deleted_and_hidden_files() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     // The mark makes git skip the file.
     git(
@@ -257,7 +257,7 @@ async fn commit_all_takes_changed_new_deleted_and_hidden_files() {
 
 #[tokio::test]
 async fn a_commit_never_goes_to_a_branch_that_is_not_the_worktrees() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     git(&tree.path, &["switch", "-q", "-c", "elsewhere"]);
     write(&tree.path.join("x"), "x");
@@ -274,7 +274,7 @@ async fn a_commit_never_goes_to_a_branch_that_is_not_the_worktrees() {
 
 #[tokio::test]
 async fn a_directory_that_became_a_link_is_committed_as_one() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     fs::rename(tree.path.join("src"), tree.path.join("source")).unwrap();
     std::os::unix::fs::symlink("source", tree.path.join("src")).unwrap();
@@ -294,7 +294,7 @@ async fn a_directory_that_became_a_link_is_committed_as_one() {
 
 #[tokio::test]
 async fn a_lock_that_a_killed_git_left_at_a_ref_of_ours_is_in_nobodys_way() {
-    let ground = Ground::new().await;
+    let ground = GitFixture::new().await;
     let tree = ground.worktree("t1").await;
     let git_dir = ground.repo().join(".git");
     write(&git_dir.join("refs/heads/countersign/t1.lock"), "");

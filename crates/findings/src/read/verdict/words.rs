@@ -300,6 +300,8 @@ pub(super) fn labelled_heading(heading: &str) -> Option<(Strength, &str)> {
     let label = bare[..end].split('(').next().unwrap_or_default().trim();
     let strength = label_strength(label)?;
     let value = bare[end..].trim_start_matches([':', '：', '—', '–', ' ']);
+    // `## Status` alone may head any section. `## Conclusion` and `## Outcome` head the verdict,
+    // which then stands on the next line.
     (strength == Strength::Label
         || !value.is_empty()
         || label.to_lowercase().contains("conclusion")

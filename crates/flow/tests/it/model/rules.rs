@@ -1,12 +1,14 @@
 //! The actions that are possible in a state of the model, and the state after each.
 
-use super::desk::{Decision, Deed, Desk, Happening, Kind, Outcome, Report, STRANGER};
+use super::decision_cache::{
+    Decision, DecisionCache, Deed, Happening, Kind, Outcome, Report, STRANGER,
+};
 use super::world::{Answer, At, Bug, ModelAction, Pending, Run, Stray, Violation, WORKERS, World};
 
 /// The rules of the model: one step from state to state.
 #[derive(Debug)]
 pub struct Rules<'a> {
-    pub desk: &'a mut Desk,
+    pub desk: &'a mut DecisionCache,
     pub bug: Option<Bug>,
     pub depends: bool,
 }

@@ -1,7 +1,7 @@
 //! The state of the model: two tickets, three workers, a store, a network and a branch, and the
 //! faults that can happen between them.
 
-use super::desk::{Deed, Desk, Happening, Kind, Outcome, Report};
+use super::decision_cache::{DecisionCache, Deed, Happening, Kind, Outcome, Report};
 
 pub const WORKERS: u8 = 3;
 pub const TICKETS: usize = 2;
@@ -204,7 +204,7 @@ pub enum Answer {
 /// A violation: a state that must never occur.
 pub type Violation = &'static str;
 
-pub fn begin(desk: &mut Desk, depends: bool, fate: Fate) -> World {
+pub fn begin(desk: &mut DecisionCache, depends: bool, fate: Fate) -> World {
     let mut world = World {
         tickets: [0; TICKETS],
         rows: [[None; ROWS]; TICKETS],

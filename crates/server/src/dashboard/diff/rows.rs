@@ -29,6 +29,8 @@ type RowPair = (Option<usize>, Option<usize>);
 impl ShownDiff<'_> {
     pub(super) fn table(&self, index: usize, file: &DiffFile) -> Markup {
         let found: Vec<&LedgerEntry> = self.diff.findings_in(&file.path).collect();
+        // A finding may be on a line that the diff does not show. It is shown above the file then,
+        // and never lost.
         let has_row = |line: u32| {
             let mut rows = file.hunks.iter().flat_map(|hunk| &hunk.rows);
             rows.any(|row| row.new == Some(line))
@@ -54,6 +56,8 @@ impl ShownDiff<'_> {
         };
         let split = self.query.is_split();
         let columns = if split { 4 } else { 3 };
+        // Colours are counted over the whole file, because a comment may begin in one hunk and end
+        // in the next.
         let mut first = 0;
         html! {
             @for entry in outside { (ticket::finding(self.context, self.ticket, entry)) }
@@ -82,6 +86,8 @@ impl ShownDiff<'_> {
                     @let (class, sign) = kind_words(row.kind);
                     tr.(class) {
                         td.line { @if let Some(line) = row.old { (line) } }
+                        // Comments are on the new side: a removed line has no place in the next
+                        // commit.
                         td.line { (line_link(shown, row.new)) }
                         td.code { span.sign { (sign) } (coloured(shown, first + chunk_index * CHUNK_ROWS + index, row)) }
                     }
@@ -100,6 +106,7 @@ impl ShownDiff<'_> {
     ) -> Markup {
         let side = |place: Option<usize>, is_new: bool| {
             let row = place.and_then(|place| Some((place, hunk.rows.get(place)?)));
+            // One side has fewer lines. An empty cell keeps the two sides level.
             let Some((place, row)) = row else {
                 return html! { td.line {} td.code.none {} };
             };
@@ -115,6 +122,7 @@ impl ShownDiff<'_> {
             @for chunk in pair_rows(&hunk.rows).chunks(CHUNK_ROWS) {
                 tbody { @for (old, new) in chunk {
                     tr { (side(*old, false)) (side(*new, true)) }
+                    // Findings name lines of the new file, also in the split view.
                     @let line = new.and_then(|place| hunk.rows.get(place)?.new);
                     (self.notes_at(shown, file, line, 4))
                 } }
@@ -145,6 +153,7 @@ impl ShownDiff<'_> {
 }
 
 fn hunk_heading(hunk: &DiffHunk) -> Markup {
+    // A hunk that only removes has no line in the new file.
     let start = hunk.rows.iter().find_map(|row| row.new.or(row.old));
     html! { "⋯ " @if let Some(line) = start { "line " (line) " " } (hunk.heading) }
 }
@@ -169,6 +178,7 @@ fn line_link(shown: &ShownFile<'_>, line: Option<u32>) -> Markup {
 /// Renders the text of a row in its colours.
 fn coloured(shown: &ShownFile<'_>, place: usize, row: &DiffRow) -> Markup {
     let spans = shown.colours.and_then(|colours| colours.get(place));
+    // Colours that do not cover the text exactly are of another line. Plain text is right at least.
     let spans = spans.filter(|spans| spans.last().is_some_and(|last| last.0 == row.text.len()));
     let Some(spans) = spans else {
         return html! { (row.text) };
@@ -188,6 +198,8 @@ fn pair_rows(rows: &[DiffRow]) -> Vec<RowPair> {
     let mut pairs = Vec::new();
     let (mut removed, mut added): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let flush = |removed: &mut Vec<usize>, added: &mut Vec<usize>, pairs: &mut Vec<RowPair>| {
+        // By position: the first removed line next to the first added one, without a search for
+        // likeness.
         for index in 0..removed.len().max(added.len()) {
             pairs.push((removed.get(index).copied(), added.get(index).copied()));
         }

@@ -29,6 +29,7 @@ pub fn facts(ticket: &Ticket) -> Markup {
                 @if let Some(key) = &context.jira_key { dt { "Jira" } dd { (key) } }
                 @if !ticket.builders.is_empty() { dt { "Builder" } dd { (ticket.builders.iter().cloned().collect::<Vec<_>>().join(", ")) } }
                 dt { "Priority" } dd { (ticket.spec.priority) }
+                // Agents without a known price have worked too, so the sum is a lower bound.
                 @if let Some(usd) = usd(usage.usd_micros) { dt { "Cost" } dd { (usd) @if !ticket.unpriced.is_empty() { " or more" } } }
                 @if usage.tokens > 0 { dt { "Tokens" } dd { (grouped(usage.tokens)) } }
                 @if usage.wall_ms > 0 { dt { "Time" } dd { (duration(usage.wall_ms)) " of agents" } }
@@ -107,6 +108,7 @@ fn sandbox_levels(ticket: &Ticket, approval: &Approval) -> Vec<String> {
         .map(|answer| answer.sandbox.clone())
         .filter(|level| !level.is_empty())
         .collect();
+    // Reviewers of one round may run on machines with different sandboxes.
     levels.sort();
     levels.dedup();
     levels
@@ -148,6 +150,7 @@ fn basis(basis: &ForecastBasis) -> String {
     match basis {
         ForecastBasis::OwnRounds { rounds } => format!("from its own {rounds} rounds"),
         ForecastBasis::History { runs } => format!("from {runs} earlier runs of its agents"),
+        // No sentence with an empty list of names.
         ForecastBasis::Unknown { agents } if agents.is_empty() => {
             "No estimate: no agent has worked in this repository yet.".to_owned()
         }
@@ -176,6 +179,7 @@ fn cap_bar(cap: &RemainingCap) -> Markup {
     html! {
         li {
             span { (show(cap.left)) " of " (show(cap.of)) (unit) " left " span.meta { "per " (cap.scope) } }
+            // A cap of zero is allowed, and `max` must be above zero.
             progress max=(cap.of.max(1)) value=(used) aria-label=(format!("used of the cap per {}", cap.scope)) {}
         }
     }

@@ -32,7 +32,7 @@ const LISTED: &[(&str, &str)] = &[
     ("limit", "maximum number of entries, up to 1000"),
     (
         "repository",
-        "only tickets of this repository (git directory)",
+        "only tickets of this repository (a path on the server)",
     ),
     ("prefix", "only tickets whose ids begin with this text"),
 ];
@@ -41,12 +41,16 @@ const ESCALATED: &[(&str, &str)] = &[
     ("limit", "maximum number of entries, up to 1000"),
     (
         "repository",
-        "only tickets of this repository (git directory)",
+        "only tickets of this repository (a path on the server)",
     ),
 ];
 const EXPORTED: &[(&str, &str)] = &[
     ("tickets", "ticket ids, separated by commas"),
-    ("form", "task, epic-state, findings or report"),
+    (
+        "epic",
+        "a whole epic instead of tickets, with the form epic-state",
+    ),
+    ("form", "task, epic-state, findings, report or revision"),
     ("round", "number of the round; default: the last"),
 ];
 const DIFF: &[(&str, &str)] = &[

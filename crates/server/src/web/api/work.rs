@@ -31,11 +31,15 @@ const LOG: &[(&str, &str)] = &[
         "wait_secs",
         "with after: seconds to wait for new entries, up to 50",
     ),
+    (
+        "repository",
+        "only entries of this repository (a path on the server)",
+    ),
 ];
 
 const REPOSITORY: &[(&str, &str)] = &[(
     "repository",
-    "only tickets of this repository (git directory)",
+    "only tickets of this repository (a path on the server)",
 )];
 
 pub const ROUTES: &[Route] = &[
@@ -69,6 +73,8 @@ pub const ROUTES: &[Route] = &[
         creates: true,
         versioned: false,
         perform: |call| Box::pin(task(call)),
+        #[cfg(test)]
+        fields: Vec::new,
     },
     Route::for_question::<CancelTask>(
         RouteAccess::People,
@@ -86,6 +92,8 @@ pub const ROUTES: &[Route] = &[
         creates: true,
         versioned: false,
         perform: |call| Box::pin(pull_request(call)),
+        #[cfg(test)]
+        fields: Vec::new,
     },
 ];
 

@@ -11,11 +11,11 @@ use store::{JobWork, Store};
 
 use super::leases::done;
 use crate::support::{
-    House, LONG, ask, ask_as, blank, build, claim_one, creation, enqueue, free, id, lease_of,
+    LONG, TestStore, ask, ask_as, blank, build, claim_one, creation, enqueue, free, id, lease_of,
     number, step, waived, with_build,
 };
 
-pub async fn priority_goes_first_then_age(house: House) {
+pub async fn priority_goes_first_then_age(house: TestStore) {
     let store = house.store;
     for (n, priority) in [(1, 50), (2, 10), (3, 90), (4, 50), (5, 90)] {
         let job = FreeJob {
@@ -39,7 +39,7 @@ pub async fn priority_goes_first_then_age(house: House) {
     assert_eq!(order, [3, 5, 1, 4, 2]);
 }
 
-pub async fn a_job_for_an_agent_goes_to_it_alone(house: House) {
+pub async fn a_job_for_an_agent_goes_to_it_alone(house: TestStore) {
     let store = house.store;
     let named = FreeJob {
         agent: Some("qa-1".to_owned()),
@@ -54,7 +54,7 @@ pub async fn a_job_for_an_agent_goes_to_it_alone(house: House) {
     assert_eq!(body(&claim_one(&*store, &qa).await.work), 1);
 }
 
-pub async fn a_lease_names_the_worker_and_not_the_agent(house: House) {
+pub async fn a_lease_names_the_worker_and_not_the_agent(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let of_worker = ClaimRequest {
@@ -64,7 +64,7 @@ pub async fn a_lease_names_the_worker_and_not_the_agent(house: House) {
     assert_eq!(claim_one(&*store, &of_worker).await.holder, "boot:42:7");
 }
 
-pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
+pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: TestStore) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     with_build(&*store, "T-2").await;
@@ -79,7 +79,7 @@ pub async fn a_worker_of_one_ticket_gets_its_jobs_alone(house: House) {
     assert!(store.claim(&of_two).await.unwrap().is_empty());
 }
 
-pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: House) {
+pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let own = FreeJob {
@@ -101,7 +101,7 @@ pub async fn who_asks_for_its_own_gets_nothing_that_is_anybodys(house: House) {
     assert!(store.claim(&only).await.unwrap().is_empty());
 }
 
-pub async fn who_has_chosen_a_job_gets_that_one_or_none(house: House) {
+pub async fn who_has_chosen_a_job_gets_that_one_or_none(house: TestStore) {
     let store = house.store;
     let urgent = FreeJob {
         priority: 99,
@@ -124,7 +124,7 @@ pub async fn who_has_chosen_a_job_gets_that_one_or_none(house: House) {
     assert!(store.claim(&chosen("work")).await.unwrap().is_empty());
 }
 
-pub async fn several_queues_are_one_line(house: House) {
+pub async fn several_queues_are_one_line(house: TestStore) {
     let store = house.store;
     number(&*store, "a", 1).await;
     number(&*store, "b", 2).await;
@@ -143,7 +143,7 @@ pub async fn several_queues_are_one_line(house: House) {
     assert_eq!(order, [3, 1, 2]);
 }
 
-pub async fn a_job_waits_for_its_time(house: House) {
+pub async fn a_job_waits_for_its_time(house: TestStore) {
     let store = house.store;
     let now = store.now().await.unwrap();
     let later = |ms| FreeJob {
@@ -160,7 +160,7 @@ pub async fn a_job_waits_for_its_time(house: House) {
     assert!(store.claim(&ask("work")).await.unwrap().is_empty());
 }
 
-pub async fn a_retry_keeps_the_fence_and_counts(house: House) {
+pub async fn a_retry_keeps_the_fence_and_counts(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     let first = claim_one(&*store, &ask("build")).await;
@@ -189,7 +189,7 @@ pub async fn a_retry_keeps_the_fence_and_counts(house: House) {
     assert_eq!((second.id, second.fence, second.attempts), (first.id, 2, 1));
 }
 
-pub async fn dead_and_dropped_jobs_are_kept_and_shown(house: House) {
+pub async fn dead_and_dropped_jobs_are_kept_and_shown(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
@@ -222,7 +222,7 @@ pub async fn dead_and_dropped_jobs_are_kept_and_shown(house: House) {
     assert_eq!(in_state(&*store, JobState::Dropped).await, 1);
 }
 
-pub async fn a_full_queue_refuses(house: House) {
+pub async fn a_full_queue_refuses(house: TestStore) {
     let store = house.store;
     let limited = |n: u64| FreeJob {
         queue_max: Some(2),
@@ -266,7 +266,7 @@ pub async fn a_full_queue_refuses(house: House) {
     assert_eq!(store.ticket(&id("T-2")).await.unwrap(), None);
 }
 
-pub async fn a_pause_stops_claims_and_ends(house: House) {
+pub async fn a_pause_stops_claims_and_ends(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let asked = ask("work").with_provider("acme");
@@ -300,7 +300,7 @@ pub async fn a_pause_stops_claims_and_ends(house: House) {
     assert_eq!(store.pauses().await.unwrap().len(), 1);
 }
 
-pub async fn a_free_job_with_the_same_key_is_one_job(house: House) {
+pub async fn a_free_job_with_the_same_key_is_one_job(house: TestStore) {
     let store = house.store;
     let keyed = |body| FreeJob {
         key: Some("key".to_owned()),
@@ -316,7 +316,7 @@ pub async fn a_free_job_with_the_same_key_is_one_job(house: House) {
     assert_eq!(list(&*store).await.len(), 1);
 }
 
-pub async fn finishing_claims_the_next(house: House) {
+pub async fn finishing_claims_the_next(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     number(&*store, "work", 2).await;
@@ -353,7 +353,7 @@ pub async fn finishing_claims_the_next(house: House) {
     assert_eq!(list(&*store).await[0].state, JobState::Dead);
 }
 
-pub async fn no_ticket_job_is_finished_behind_its_ticket(house: House) {
+pub async fn no_ticket_job_is_finished_behind_its_ticket(house: TestStore) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
@@ -369,7 +369,7 @@ pub async fn no_ticket_job_is_finished_behind_its_ticket(house: House) {
     assert_eq!(list(&*store).await[0].state, JobState::Leased);
 }
 
-pub async fn jobs_are_paged(house: House) {
+pub async fn jobs_are_paged(house: TestStore) {
     let store = house.store;
     for n in 0..5 {
         number(&*store, if n == 2 { "other" } else { "work" }, n).await;
@@ -393,7 +393,7 @@ pub async fn jobs_are_paged(house: House) {
     assert_eq!(urgent.items[0].work, work(0), "the order of claims");
 }
 
-pub async fn jobs_are_found_by_who_has_them_and_who_could(house: House) {
+pub async fn jobs_are_found_by_who_has_them_and_who_could(house: TestStore) {
     let store = house.store;
     for (n, priority, agent) in [
         (1, 50, None),
@@ -497,7 +497,7 @@ async fn in_state(store: &dyn Store, state: JobState) -> usize {
     page.unwrap().items.len()
 }
 
-pub async fn jobs_are_counted_by_queue_and_state(house: House) {
+pub async fn jobs_are_counted_by_queue_and_state(house: TestStore) {
     let store = house.store;
     assert_eq!(store.count_jobs().await.unwrap(), []);
     for n in 0..3 {
@@ -526,7 +526,7 @@ pub async fn jobs_are_counted_by_queue_and_state(house: House) {
     assert_eq!(depths, [work(JobState::Ready, 2), work(JobState::Dead, 1)]);
 }
 
-pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
+pub async fn a_provider_is_given_no_more_than_its_limit(house: TestStore) {
     let store = house.store;
     for n in 0..9 {
         number(&*store, "work", n).await;
@@ -561,7 +561,7 @@ pub async fn a_provider_is_given_no_more_than_its_limit(house: House) {
     assert_eq!(store.claim(&of("claude")).await.unwrap().len(), 1);
 }
 
-pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: House) {
+pub async fn a_queue_is_open_while_a_job_in_it_has_not_ended(house: TestStore) {
     let store = house.store;
     let queues = ["other", "work"].map(Queue::from);
     let open = || async { store.has_open(Some(&queues)).await.unwrap() };

@@ -10,10 +10,10 @@ use store::{ClaimRequest, JobId, JobQuery, JobState, NewMessage, Page, Store};
 
 use super::leases::done;
 use super::records::token;
-use crate::support::{House, ask, ask_as, enqueue, free};
+use crate::support::{TestStore, ask, ask_as, enqueue, free};
 
 /// Ten connections put in and work off 400 jobs between them; some lose their lease on purpose.
-pub async fn ten_connections_lose_no_job_and_run_none_twice(house: House) {
+pub async fn ten_connections_lose_no_job_and_run_none_twice(house: TestStore) {
     const JOBS: usize = 400;
     let mut givers = tokio::task::JoinSet::new();
     let mut workers = tokio::task::JoinSet::new();
@@ -81,7 +81,7 @@ async fn work_off(store: &dyn Store, name: &str) -> Vec<JobId> {
 }
 
 /// However many ask at once, no more of one provider's jobs are held than it may have.
-pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
+pub async fn ten_connections_keep_to_a_provider_s_limit(house: TestStore) {
     const JOBS: usize = 60;
     const LIMIT: usize = 3;
     put_in(Arc::clone(&house.store), JOBS).await;
@@ -117,7 +117,7 @@ pub async fn ten_connections_keep_to_a_provider_s_limit(house: House) {
 }
 
 /// One claim at a time, over all the queues that are named, however many ask in one instant.
-pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
+pub async fn ten_connections_of_one_holder_have_one_claim(house: TestStore) {
     put_in(Arc::clone(&house.store), 20).await;
     let alone = || ClaimRequest {
         exclusive: ["work", "other"].map(Queue::from).to_vec(),
@@ -150,7 +150,7 @@ pub async fn ten_connections_of_one_holder_have_one_claim(house: House) {
 }
 
 /// Questions of many callers may travel together; each sees what it wrote before it asked.
-pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: House) {
+pub async fn two_hundred_ask_at_once_and_each_has_its_own_answer(house: TestStore) {
     let mut callers = tokio::task::JoinSet::new();
     for caller in 0..200 {
         let store = Arc::clone(&house.store);
@@ -194,7 +194,7 @@ fn letter(to: &str, content: &str) -> NewMessage {
     }
 }
 
-pub async fn who_gives_up_asking_holds_up_nobody(house: House) {
+pub async fn who_gives_up_asking_holds_up_nobody(house: TestStore) {
     house.store.send(letter("ada", "hello")).await.unwrap();
     let mut callers = tokio::task::JoinSet::new();
     for _ in 0..100 {

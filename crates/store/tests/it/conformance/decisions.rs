@@ -9,11 +9,11 @@ use store::{Artefact, Change, CommitOutcome, Error, EventQuery, JobQuery, Page, 
 use store::{Store, TicketOrder, TicketQuery, TicketSort};
 
 use crate::support::{
-    House, ask, blank, build, claim_one, creation, id, is_conflict, step, waived, with_build,
+    TestStore, ask, blank, build, claim_one, creation, id, is_conflict, step, waived, with_build,
     written,
 };
 
-pub async fn a_decision_is_written_whole_or_not_at_all(house: House) {
+pub async fn a_decision_is_written_whole_or_not_at_all(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     // Its last part, a job that does not exist, cannot be written.
@@ -35,7 +35,7 @@ pub async fn a_decision_is_written_whole_or_not_at_all(house: House) {
     assert!(store.dependents(&id("T-0")).await.unwrap().is_empty());
 }
 
-pub async fn a_ticket_is_read_back_as_it_was_written(house: House) {
+pub async fn a_ticket_is_read_back_as_it_was_written(house: TestStore) {
     let store = house.store;
     let mut ticket = blank("T-1");
     ticket.spec.description = String::from("ünïcode \"quoted\"\n\u{1F980}");
@@ -45,7 +45,7 @@ pub async fn a_ticket_is_read_back_as_it_was_written(house: House) {
     assert_eq!(store.ticket(&id("T-2")).await.unwrap(), None);
 }
 
-pub async fn an_id_is_taken_once(house: House) {
+pub async fn an_id_is_taken_once(house: TestStore) {
     let store = house.store;
     written(store.commit(creation(blank("T-1"))).await.unwrap());
     let again = store.commit(creation(blank("T-1"))).await;
@@ -53,7 +53,7 @@ pub async fn an_id_is_taken_once(house: House) {
 }
 
 /// Sixteen writers, each on its own handle, each adding ten to one number in the ticket.
-pub async fn sixteen_writers_lose_no_update(house: House) {
+pub async fn sixteen_writers_lose_no_update(house: TestStore) {
     house.store.commit(creation(blank("T-1"))).await.unwrap();
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -85,7 +85,7 @@ pub async fn sixteen_writers_lose_no_update(house: House) {
     assert_eq!((ticket.version, ticket.jobs_ordered), (161, 160));
 }
 
-pub async fn the_same_call_again_gets_the_first_answer(house: House) {
+pub async fn the_same_call_again_gets_the_first_answer(house: TestStore) {
     let store = house.store;
     let mut first = creation(blank("T-1"));
     first.remember = Some(remembered("key", "hash"));
@@ -98,7 +98,7 @@ pub async fn the_same_call_again_gets_the_first_answer(house: House) {
     assert_eq!(recalled, Some(remembered("key", "hash")));
 }
 
-pub async fn ten_same_calls_at_once_write_once(house: House) {
+pub async fn ten_same_calls_at_once_write_once(house: TestStore) {
     let ticket = with_build(&*house.store, "T-1").await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..10 {
@@ -120,7 +120,7 @@ pub async fn ten_same_calls_at_once_write_once(house: House) {
     assert_eq!(ticket.version, 2);
 }
 
-pub async fn a_key_for_another_payload_is_refused(house: House) {
+pub async fn a_key_for_another_payload_is_refused(house: TestStore) {
     let store = house.store;
     let mut change = creation(blank("T-1"));
     change.remember = Some(remembered("key", "hash"));
@@ -132,7 +132,7 @@ pub async fn a_key_for_another_payload_is_refused(house: House) {
     assert_eq!(store.ticket(&id("T-2")).await.unwrap(), None);
 }
 
-pub async fn a_ticket_that_was_looked_at_must_not_have_changed(house: House) {
+pub async fn a_ticket_that_was_looked_at_must_not_have_changed(house: TestStore) {
     let store = house.store;
     let seen = blank("T-1");
     store.commit(creation(seen.clone())).await.unwrap();
@@ -149,7 +149,7 @@ pub async fn a_ticket_that_was_looked_at_must_not_have_changed(house: House) {
     is_conflict(&store.commit(missing).await);
 }
 
-pub async fn a_version_out_of_step_is_refused(house: House) {
+pub async fn a_version_out_of_step_is_refused(house: TestStore) {
     let store = house.store;
     store.commit(creation(blank("T-1"))).await.unwrap();
     let mut change = step(&blank("T-1"), waived());
@@ -162,7 +162,7 @@ pub async fn a_version_out_of_step_is_refused(house: House) {
     );
 }
 
-pub async fn lists_are_paged_and_stay_so_while_tickets_come(house: House) {
+pub async fn lists_are_paged_and_stay_so_while_tickets_come(house: TestStore) {
     let store = house.store;
     for n in 1..=5 {
         store
@@ -192,7 +192,7 @@ pub async fn lists_are_paged_and_stay_so_while_tickets_come(house: House) {
     );
 }
 
-pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: House) {
+pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: TestStore) {
     let store = house.store;
     for n in 0..12_usize {
         let mut ticket = blank(&format!("T-{n:02}"));
@@ -232,7 +232,7 @@ pub async fn lists_are_narrowed_by_stage_epic_and_repository(house: House) {
     );
 }
 
-pub async fn tickets_are_counted_by_stage(house: House) {
+pub async fn tickets_are_counted_by_stage(house: TestStore) {
     let store = house.store;
     for (name, stage) in [
         ("T-1", Stage::Done),
@@ -256,7 +256,7 @@ pub async fn tickets_are_counted_by_stage(house: House) {
     );
 }
 
-pub async fn tickets_are_found_by_words_and_by_the_beginning_of_the_id(house: House) {
+pub async fn tickets_are_found_by_words_and_by_the_beginning_of_the_id(house: TestStore) {
     let store = house.store;
     for (name, title, epic) in [
         ("api-1", "Greet the user", None),
@@ -288,7 +288,7 @@ pub async fn tickets_are_found_by_words_and_by_the_beginning_of_the_id(house: Ho
     assert!(find(&["'; DROP TABLE tickets; --"], None).await.is_empty());
 }
 
-pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: House) {
+pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: TestStore) {
     let store = house.store;
     for (name, priority, stage) in [
         ("T-1", 50, Stage::Queued),
@@ -350,7 +350,7 @@ pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: Hous
     }
 }
 
-pub async fn dependants_follow_the_spec(house: House) {
+pub async fn dependants_follow_the_spec(house: TestStore) {
     let store = house.store;
     let mut ticket = blank("T-3");
     ticket.spec.depends_on = BTreeSet::from([id("T-1"), id("T-2")]);
@@ -372,7 +372,7 @@ pub async fn dependants_follow_the_spec(house: House) {
     assert_eq!(store.dependents(&id("T-4")).await.unwrap(), [id("T-3")]);
 }
 
-pub async fn a_policy_comes_back_as_it_was(house: House) {
+pub async fn a_policy_comes_back_as_it_was(house: TestStore) {
     let store = house.store;
     let policy = Policy {
         max_rounds: 4,
@@ -392,7 +392,7 @@ pub async fn a_policy_comes_back_as_it_was(house: House) {
     assert_eq!(stored.policy, policy.id());
 }
 
-pub async fn artefacts_are_listed_and_a_repeated_one_is_one(house: House) {
+pub async fn artefacts_are_listed_and_a_repeated_one_is_one(house: TestStore) {
     let store = house.store;
     let ticket = blank("T-1");
     let artefact = |name: &str, bytes| Artefact {
@@ -413,7 +413,7 @@ pub async fn artefacts_are_listed_and_a_repeated_one_is_one(house: House) {
     assert_eq!(found, [artefact("builder", 30), artefact("reviewer", 20)]);
 }
 
-pub async fn the_next_job_is_claimed_with_the_decision(house: House) {
+pub async fn the_next_job_is_claimed_with_the_decision(house: TestStore) {
     let store = house.store;
     let mut change = creation(blank("T-1"));
     change.effects = vec![build(1)];
@@ -430,7 +430,7 @@ pub async fn the_next_job_is_claimed_with_the_decision(house: House) {
     );
 }
 
-pub async fn text_with_nul_is_kept_without_it(house: House) {
+pub async fn text_with_nul_is_kept_without_it(house: TestStore) {
     let store = house.store;
     let mut ticket = blank("T-1");
     ticket.spec.title = String::from("a\0b");
@@ -448,7 +448,7 @@ pub async fn text_with_nul_is_kept_without_it(house: House) {
 }
 
 /// An open must-fix finding shows in the list until it is fixed.
-pub async fn findings_and_rounds_follow_the_ticket(house: House) {
+pub async fn findings_and_rounds_follow_the_ticket(house: TestStore) {
     let store = house.store;
     let mut change = creation(blank("T-1"));
     change.ticket.ledger = serde_json::from_value(json!([finding("open")])).unwrap();

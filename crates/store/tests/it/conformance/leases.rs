@@ -10,11 +10,11 @@ use store::{
 };
 
 use crate::support::{
-    House, LONG, ask, blank, claim_one, creation, is_conflict, is_stale, lease_of, number, step,
-    waived, with_build,
+    LONG, TestStore, ask, blank, claim_one, creation, is_conflict, is_stale, lease_of, number,
+    step, waived, with_build,
 };
 
-pub async fn a_stale_fence_is_refused(house: House) {
+pub async fn a_stale_fence_is_refused(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
@@ -41,7 +41,7 @@ pub async fn a_stale_fence_is_refused(house: House) {
     is_stale(&store.commit(unknown).await);
 }
 
-pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
+pub async fn a_lease_is_lost_only_when_it_has_run_out(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
@@ -72,7 +72,7 @@ pub async fn a_lease_is_lost_only_when_it_has_run_out(house: House) {
     store.commit(report(&next)).await.unwrap();
 }
 
-pub async fn a_job_dropped_while_leased_takes_no_report(house: House) {
+pub async fn a_job_dropped_while_leased_takes_no_report(house: TestStore) {
     let store = house.store;
     let ticket = with_build(&*store, "T-1").await;
     let job = claim_one(&*store, &ask("build")).await;
@@ -91,7 +91,7 @@ pub async fn a_job_dropped_while_leased_takes_no_report(house: House) {
     assert!(store.expire(10).await.unwrap().of_tickets.is_empty());
 }
 
-pub async fn a_lease_is_prolonged_by_its_holder_alone(house: House) {
+pub async fn a_lease_is_prolonged_by_its_holder_alone(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let short = ClaimRequest {
@@ -110,7 +110,7 @@ pub async fn a_lease_is_prolonged_by_its_holder_alone(house: House) {
     assert_eq!(page.items[0].lease_until, Some(until));
 }
 
-pub async fn a_lapsed_free_job_goes_to_the_next_worker(house: House) {
+pub async fn a_lapsed_free_job_goes_to_the_next_worker(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let first = claim_one(&*store, &at_once("work")).await;
@@ -120,7 +120,7 @@ pub async fn a_lapsed_free_job_goes_to_the_next_worker(house: House) {
     store.finish(vec![done(&second)], None).await.unwrap();
 }
 
-pub async fn a_free_job_that_loses_every_lease_is_dead(house: House) {
+pub async fn a_free_job_that_loses_every_lease_is_dead(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     for attempts in 0..6 {
@@ -150,7 +150,7 @@ pub async fn a_free_job_that_loses_every_lease_is_dead(house: House) {
     assert_eq!(names.last().unwrap().name, "job_dead");
 }
 
-pub async fn a_lapsed_tell_goes_to_the_next_worker(house: House) {
+pub async fn a_lapsed_tell_goes_to_the_next_worker(house: TestStore) {
     let store = house.store;
     let tell = Effect::Enqueue(NewJob {
         serial: 1,
@@ -175,7 +175,7 @@ pub async fn a_lapsed_tell_goes_to_the_next_worker(house: House) {
     store.finish(vec![done(&second)], None).await.unwrap();
 }
 
-pub async fn a_lapsed_job_of_a_ticket_waits_for_its_ticket(house: House) {
+pub async fn a_lapsed_job_of_a_ticket_waits_for_its_ticket(house: TestStore) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     claim_one(&*store, &at_once("build")).await;
@@ -183,7 +183,7 @@ pub async fn a_lapsed_job_of_a_ticket_waits_for_its_ticket(house: House) {
     assert_eq!(store.expire(10).await.unwrap().of_tickets.len(), 1);
 }
 
-pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
+pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     let job = claim_one(&*store, &at_once("work")).await;
@@ -216,7 +216,7 @@ pub async fn a_lapsed_free_job_is_ended_under_its_fence_alone(house: House) {
     ));
 }
 
-pub async fn a_free_job_that_is_given_back_has_not_failed(house: House) {
+pub async fn a_free_job_that_is_given_back_has_not_failed(house: TestStore) {
     let store = house.store;
     number(&*store, "work", 1).await;
     for (counts, attempts) in [(true, 1), (false, 1), (true, 2)] {
@@ -265,7 +265,7 @@ fn unusable(job: &Leased, fence: u64) -> EventKind {
     }
 }
 
-pub async fn a_free_job_that_is_dropped_takes_no_result(house: House) {
+pub async fn a_free_job_that_is_dropped_takes_no_result(house: TestStore) {
     let store = house.store;
     for n in 0..3 {
         number(&*store, "work", n).await;

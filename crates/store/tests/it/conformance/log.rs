@@ -9,10 +9,11 @@ use store::{Cursor, EventBody, EventQuery, JobQuery, NewMessage, Noted, Page, Re
 use store::{Retention, Store};
 
 use crate::support::{
-    House, ask, blank, claim_one, creation, event, id, lease_of, number, step, waived, with_build,
+    TestStore, ask, blank, claim_one, creation, event, id, lease_of, number, step, waived,
+    with_build,
 };
 
-pub async fn a_tickets_events_are_complete_and_in_order(house: House) {
+pub async fn a_tickets_events_are_complete_and_in_order(house: TestStore) {
     let store = house.store;
     let mut ticket = blank("T-1");
     store.commit(creation(ticket.clone())).await.unwrap();
@@ -43,7 +44,7 @@ pub async fn a_tickets_events_are_complete_and_in_order(house: House) {
     assert_eq!(all[1].body, EventBody::Decided(Box::new(event(waived()))));
 }
 
-pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: House) {
+pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: TestStore) {
     let store = house.store;
     let mut ticket = blank("T-1");
     store.commit(creation(ticket.clone())).await.unwrap();
@@ -81,7 +82,7 @@ pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: H
 }
 
 /// What `doctor --verify-log` rests on: the real decisions, stored and played again.
-pub async fn replaying_the_log_gives_the_ticket(house: House) {
+pub async fn replaying_the_log_gives_the_ticket(house: TestStore) {
     let store = house.store;
     let policy = flow::Policy::default();
     let opened = event(EventKind::Created {
@@ -127,7 +128,7 @@ pub async fn replaying_the_log_gives_the_ticket(house: House) {
 
 /// Eight writers commit while a reader follows the cursor: it misses nothing and sees nothing
 /// twice, however the commits overlap.
-pub async fn the_cursor_skips_nothing_under_concurrent_commits(house: House) {
+pub async fn the_cursor_skips_nothing_under_concurrent_commits(house: TestStore) {
     const WRITERS: usize = 8;
     const EACH: usize = 40;
     let mut writers = tokio::task::JoinSet::new();
@@ -160,7 +161,7 @@ pub async fn the_cursor_skips_nothing_under_concurrent_commits(house: House) {
     assert_eq!(unique.len(), seen.len());
 }
 
-pub async fn what_changed_no_ticket_is_noted(house: House) {
+pub async fn what_changed_no_ticket_is_noted(house: TestStore) {
     let store = house.store;
     store.commit(creation(blank("T-1"))).await.unwrap();
     store
@@ -182,7 +183,7 @@ pub async fn what_changed_no_ticket_is_noted(house: House) {
     assert!(events[0].cursor < noted.cursor && Cursor::default() < events[0].cursor);
 }
 
-pub async fn what_was_spent_is_added_up_from_a_time_on(house: House) {
+pub async fn what_was_spent_is_added_up_from_a_time_on(house: TestStore) {
     let store = house.store;
     let used = |n| Usage {
         usd_micros: n,
@@ -212,7 +213,7 @@ pub async fn what_was_spent_is_added_up_from_a_time_on(house: House) {
     );
 }
 
-pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: House) {
+pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: TestStore) {
     let store = house.store;
     let used = Usage {
         usd_micros: 3,
@@ -235,7 +236,7 @@ pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: House) {
     );
 }
 
-pub async fn retention_never_touches_live_tickets(house: House) {
+pub async fn retention_never_touches_live_tickets(house: TestStore) {
     let store = house.store;
     // A live ticket with an ended job and a note, and a done ticket that it depends on.
     let mut done = blank("T-0");
@@ -272,7 +273,7 @@ pub async fn retention_never_touches_live_tickets(house: House) {
     assert_eq!(store.events(&query).await.unwrap().len(), 3);
 }
 
-pub async fn retention_removes_what_is_old(house: House) {
+pub async fn retention_removes_what_is_old(house: TestStore) {
     let store = house.store;
     let mut change = creation(blank("T-1"));
     change.ticket.stage = Stage::Failed;

@@ -11,9 +11,9 @@ use store::{
     RuleUpdate, StatementKind, Store, StoredBundle, Token,
 };
 
-use crate::support::{House, blank, creation, id};
+use crate::support::{TestStore, blank, creation, id};
 
-pub async fn a_message_is_processed_once(house: House) {
+pub async fn a_message_is_processed_once(house: TestStore) {
     let message = |content: &str| NewMessage {
         at: Time(1),
         from: "worker".to_owned(),
@@ -52,7 +52,7 @@ fn caller(session: &str, version: u64, open: &str) -> CallerRecord {
     }
 }
 
-pub async fn a_caller_is_written_by_who_read_it_last(house: House) {
+pub async fn a_caller_is_written_by_who_read_it_last(house: TestStore) {
     let store = &house.store;
     assert_eq!(store.caller("t1", "").await.unwrap(), None);
     let mut writers = tokio::task::JoinSet::new();
@@ -73,7 +73,7 @@ pub async fn a_caller_is_written_by_who_read_it_last(house: House) {
     assert_eq!(store.caller("t2", "").await.unwrap(), None);
 }
 
-pub async fn the_state_of_a_forge_is_written_by_its_last_reader(house: House) {
+pub async fn the_state_of_a_forge_is_written_by_its_last_reader(house: TestStore) {
     let store = &house.store;
     let new = store.forge_state("poll/app").await.unwrap();
     assert_eq!((new.version, &new.body), (0, &json!(null)));
@@ -106,7 +106,7 @@ pub async fn the_state_of_a_forge_is_written_by_its_last_reader(house: House) {
     assert!(store.forge_states("rate/", 10).await.unwrap().is_empty());
 }
 
-pub async fn the_newest_sessions_of_a_token_are_kept(house: House) {
+pub async fn the_newest_sessions_of_a_token_are_kept(house: TestStore) {
     let store = house.store;
     assert!(store.put_caller(caller("", 0, "greet/1/1")).await.unwrap());
     for n in 0..150 {
@@ -124,7 +124,7 @@ pub async fn the_newest_sessions_of_a_token_are_kept(house: House) {
     assert!(store.caller("t1", "").await.unwrap().is_some());
 }
 
-pub async fn the_last_heartbeat_is_seen(house: House) {
+pub async fn the_last_heartbeat_is_seen(house: TestStore) {
     let store = house.store;
     let beat = |name: &str, at| Agent {
         name: name.to_owned(),
@@ -141,7 +141,7 @@ pub async fn the_last_heartbeat_is_seen(house: House) {
     );
 }
 
-pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: House) {
+pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: TestStore) {
     let place = |sequence| Cursor {
         transaction: 0,
         sequence,
@@ -170,7 +170,7 @@ pub async fn one_reader_at_a_time_goes_on_from_a_cursor(house: House) {
     assert_eq!(late.unwrap(), None);
 }
 
-pub async fn a_job_is_found_by_its_key(house: House) {
+pub async fn a_job_is_found_by_its_key(house: TestStore) {
     let store = house.store;
     let job = FreeJob {
         queue: "qa".into(),
@@ -190,7 +190,7 @@ pub async fn a_job_is_found_by_its_key(house: House) {
     assert_eq!(store.job_by_key("task/u").await.unwrap(), None);
 }
 
-pub async fn epics_are_put_and_listed(house: House) {
+pub async fn epics_are_put_and_listed(house: TestStore) {
     let store = house.store;
     let epic = |title: &str| Epic {
         id: "E-1".to_owned(),
@@ -223,7 +223,7 @@ pub fn token(id: &str, at: i64) -> Token {
     }
 }
 
-pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: House) {
+pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: TestStore) {
     let store = house.store;
     let newest = store::TokenQuery {
         hash: None,
@@ -284,7 +284,7 @@ pub async fn a_token_is_known_by_its_hash_until_it_is_revoked_and_after(house: H
     assert_eq!(store.tokens(&newest).await.unwrap(), left);
 }
 
-pub async fn a_shared_link_counts_its_uses_and_outlives_its_end(house: House) {
+pub async fn a_shared_link_counts_its_uses_and_outlives_its_end(house: TestStore) {
     const MONTH: i64 = 30 * 24 * 3_600_000;
     let store = house.store;
     let link = |id: &str, at| Token {
@@ -317,7 +317,7 @@ pub async fn a_shared_link_counts_its_uses_and_outlives_its_end(house: House) {
     }
 }
 
-pub async fn a_session_is_extended_within_the_life_of_its_token(house: House) {
+pub async fn a_session_is_extended_within_the_life_of_its_token(house: TestStore) {
     let store = house.store;
     let parent = Token {
         expires_at: Some(Time(500)),
@@ -350,13 +350,13 @@ pub async fn a_session_is_extended_within_the_life_of_its_token(house: House) {
     }
 }
 
-pub async fn the_store_says_what_it_is(house: House) {
+pub async fn the_store_says_what_it_is(house: TestStore) {
     let what = house.store.database().await.unwrap().description;
     assert!(what.contains(" at "), "{what}");
     assert!(house.store.now().await.unwrap() > Time(1_700_000_000_000));
 }
 
-pub async fn a_bundle_is_wanted_put_and_taken(house: House) {
+pub async fn a_bundle_is_wanted_put_and_taken(house: TestStore) {
     let store = house.store;
     store.want_bundle("base:main:/srv/repos/app").await.unwrap();
     store.want_bundle("base:main:/srv/repos/app").await.unwrap();
@@ -386,7 +386,7 @@ pub async fn a_bundle_is_wanted_put_and_taken(house: House) {
     assert_eq!(store.bundle("other").await.unwrap(), None);
 }
 
-pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: House) {
+pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: TestStore) {
     let store = house.store;
     store.commit(creation(blank("T-1"))).await.unwrap();
     let lease = |serial, fence| Lease { serial, fence };
@@ -416,7 +416,7 @@ pub async fn what_is_said_under_a_claim_is_kept_for_that_claim(house: House) {
     assert!(none.is_empty());
 }
 
-pub async fn a_rule_is_in_force_until_it_is_withdrawn(house: House) {
+pub async fn a_rule_is_in_force_until_it_is_withdrawn(house: TestStore) {
     let store = house.store;
     let answer = |repository: &str, accepted, text: &str| RuleUpdate::Answer {
         repository: repository.to_owned(),

@@ -12,7 +12,9 @@ use store::{
 };
 
 use super::leases::done;
-use crate::support::{House, LONG, ask, claim_one, enqueue, free, is_stale, number, with_build};
+use crate::support::{
+    LONG, TestStore, ask, claim_one, enqueue, free, is_stale, number, with_build,
+};
 
 fn keyed(key: &str, depends_on: &[&str]) -> FreeJob {
     FreeJob {
@@ -31,7 +33,7 @@ async fn claimed(store: &dyn Store, request: &ClaimRequest) -> Vec<JobId> {
     jobs.into_iter().map(|job| job.id).collect()
 }
 
-pub async fn a_job_goes_to_a_worker_that_has_its_labels(house: House) {
+pub async fn a_job_goes_to_a_worker_that_has_its_labels(house: TestStore) {
     let store = house.store;
     let needy = FreeJob {
         needs: ["gpu=yes", "os=linux"].map(str::to_owned).into(),
@@ -52,7 +54,7 @@ pub async fn a_job_goes_to_a_worker_that_has_its_labels(house: House) {
     assert_eq!(claimed(&*store, &with(&all)).await, [needy]);
 }
 
-pub async fn a_request_without_labels_does_not_look_at_them(house: House) {
+pub async fn a_request_without_labels_does_not_look_at_them(house: TestStore) {
     let store = house.store;
     let needy = FreeJob {
         needs: ["gpu=yes".to_owned()].into(),
@@ -62,7 +64,7 @@ pub async fn a_request_without_labels_does_not_look_at_them(house: House) {
     assert_eq!(claimed(&*store, &ask("work")).await, [needy]);
 }
 
-pub async fn a_job_is_claimed_once_its_dependencies_are_done(house: House) {
+pub async fn a_job_is_claimed_once_its_dependencies_are_done(house: TestStore) {
     let store = house.store;
     let last = enqueue(&*store, keyed("c", &["a", "b", "never"])).await;
     let second = enqueue(&*store, keyed("b", &["a"])).await;
@@ -82,7 +84,7 @@ pub async fn a_job_is_claimed_once_its_dependencies_are_done(house: House) {
     assert!(claimed(&*store, &ask("work")).await.is_empty());
 }
 
-pub async fn who_waits_for_a_dependency_is_woken_when_it_is_done(house: House) {
+pub async fn who_waits_for_a_dependency_is_woken_when_it_is_done(house: TestStore) {
     let store = house.store;
     enqueue(&*store, keyed("a", &[])).await;
     enqueue(&*store, keyed("b", &["a"])).await;
@@ -97,7 +99,7 @@ pub async fn who_waits_for_a_dependency_is_woken_when_it_is_done(house: House) {
     assert_eq!(waiter.await.unwrap(), 1);
 }
 
-pub async fn one_request_serves_several_agents_and_their_providers(house: House) {
+pub async fn one_request_serves_several_agents_and_their_providers(house: TestStore) {
     let store = house.store;
     let of = |queue: &str, agent: &str, assigned_only: bool| ServedQueue {
         assigned_only,
@@ -155,7 +157,7 @@ pub async fn one_request_serves_several_agents_and_their_providers(house: House)
     assert_eq!(last[0].provider.as_deref(), Some("claude"));
 }
 
-pub async fn a_pause_of_the_worker_s_own_name_stops_its_claims(house: House) {
+pub async fn a_pause_of_the_worker_s_own_name_stops_its_claims(house: TestStore) {
     let store = house.store;
     let job = number(&*store, "work", 1).await;
     let request = ClaimRequest {
@@ -181,7 +183,7 @@ async fn pause(store: &dyn Store, scope: PauseScope) {
     store.pause(pause).await.unwrap();
 }
 
-pub async fn a_job_that_was_passed_over_is_not_given_again(house: House) {
+pub async fn a_job_that_was_passed_over_is_not_given_again(house: TestStore) {
     let store = house.store;
     let first = number(&*store, "work", 1).await;
     let second = number(&*store, "work", 2).await;
@@ -194,7 +196,7 @@ pub async fn a_job_that_was_passed_over_is_not_given_again(house: House) {
     assert_eq!(claimed(&*store, &ask("work")).await, [first]);
 }
 
-pub async fn a_job_that_is_released_is_as_it_was_but_for_its_fence(house: House) {
+pub async fn a_job_that_is_released_is_as_it_was_but_for_its_fence(house: TestStore) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     number(&*store, "work", 1).await;
@@ -210,7 +212,7 @@ pub async fn a_job_that_is_released_is_as_it_was_but_for_its_fence(house: House)
     }
 }
 
-pub async fn leases_that_ran_out_are_given_back_or_left_to_their_tickets(house: House) {
+pub async fn leases_that_ran_out_are_given_back_or_left_to_their_tickets(house: TestStore) {
     let store = house.store;
     with_build(&*store, "T-1").await;
     number(&*store, "work", 1).await;
@@ -238,7 +240,7 @@ pub async fn leases_that_ran_out_are_given_back_or_left_to_their_tickets(house: 
     assert_eq!(ready.len(), 2);
 }
 
-pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: House) {
+pub async fn what_a_claim_could_take_is_listed_before_it_is_claimed(house: TestStore) {
     let store = house.store;
     let now = store.now().await.unwrap();
     let later = |ms: i64| FreeJob {

@@ -7,17 +7,17 @@ use store::{Cursor, EventQuery};
 use tokio::time::timeout;
 
 use crate::support::{
-    House, LONG, ask, blank, claim_one, creation, number, step, waived, with_build,
+    LONG, TestStore, ask, blank, claim_one, creation, number, step, waived, with_build,
 };
 
 /// Far more than a wake-up needs, far less than the poll.
 const SOON: Duration = Duration::from_secs(20);
 
-pub async fn a_job_wakes_who_waits(house: House) {
+pub async fn a_job_wakes_who_waits(house: TestStore) {
     woken_by(&house, &house).await;
 }
 
-pub async fn a_job_that_came_before_the_wait_is_seen(house: House) {
+pub async fn a_job_that_came_before_the_wait_is_seen(house: TestStore) {
     assert!(house.store.claim(&ask("work")).await.unwrap().is_empty());
     number(&*house.another().await, "work", 1).await;
     timeout(SOON, house.store.wait(&ask("work"), LONG))
@@ -26,7 +26,7 @@ pub async fn a_job_that_came_before_the_wait_is_seen(house: House) {
     claim_one(&*house.store, &ask("work")).await;
 }
 
-pub async fn a_commit_of_another_connection_wakes_who_waits(house: House) {
+pub async fn a_commit_of_another_connection_wakes_who_waits(house: TestStore) {
     let other = house.another().await;
     let store = house.store.clone();
     let waiter = tokio::spawn(async move {
@@ -38,7 +38,7 @@ pub async fn a_commit_of_another_connection_wakes_who_waits(house: House) {
     timeout(SOON, waiter).await.unwrap().unwrap();
 }
 
-pub async fn who_waits_for_another_queue_sleeps_on(house: House) {
+pub async fn who_waits_for_another_queue_sleeps_on(house: TestStore) {
     let store = house.store.clone();
     let waiter = tokio::spawn(async move { store.wait(&ask("other"), LONG).await });
     woken_by(&house, &house).await;
@@ -46,7 +46,7 @@ pub async fn who_waits_for_another_queue_sleeps_on(house: House) {
     waiter.abort();
 }
 
-pub async fn waiting_ends_by_itself(house: House) {
+pub async fn waiting_ends_by_itself(house: TestStore) {
     timeout(
         SOON,
         house.store.wait(&ask("work"), Duration::from_millis(30)),
@@ -56,7 +56,7 @@ pub async fn waiting_ends_by_itself(house: House) {
 }
 
 /// One that makes no job ready too: whoever watches the log hears of each.
-pub async fn a_decision_wakes_who_watches_the_log(house: House) {
+pub async fn a_decision_wakes_who_watches_the_log(house: TestStore) {
     let other = house.another().await;
     let store = house.store.clone();
     let watcher = tokio::spawn(async move {
@@ -87,7 +87,7 @@ pub async fn a_decision_wakes_who_watches_the_log(house: House) {
     assert_eq!(seen, [1, 2, 3, 4, 5]);
 }
 
-pub async fn watching_the_log_ends_by_itself(house: House) {
+pub async fn watching_the_log_ends_by_itself(house: TestStore) {
     let moment = Duration::from_millis(30);
     timeout(SOON, house.store.wait_for_events(Cursor::default(), moment))
         .await
@@ -95,7 +95,7 @@ pub async fn watching_the_log_ends_by_itself(house: House) {
 }
 
 /// Twenty times over: a waiter that has found nothing gets each job as it comes.
-async fn woken_by(waiting: &House, giving: &House) {
+async fn woken_by(waiting: &TestStore, giving: &TestStore) {
     let store = waiting.store.clone();
     let waiter = tokio::spawn(async move {
         let mut got = 0;

@@ -36,7 +36,7 @@ pub enum Kind {
     RedTogether,
 }
 
-pub struct Ground {
+pub struct GitFixture {
     pub shop: Arc<Project>,
     coordinator: LocalCoordinator,
     pub repository: PathBuf,
@@ -45,7 +45,7 @@ pub struct Ground {
 
 const CHECK: &str = r#"for a in red-a-*; do test ! -e "red-b-${a#red-a-}" || exit 1; done"#;
 
-impl Ground {
+impl GitFixture {
     /// Creates the repository and the store. `check` runs on every combination in addition to our
     /// own check, which detects red pairs.
     pub async fn new(batch_max: u32, check: &str) -> Self {

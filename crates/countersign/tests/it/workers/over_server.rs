@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::machine::Machine;
+use super::remote_machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
 use crate::support::crew::{GOOD, always, approves, builds, crew, runs, two_rounds, verifies};
 use crate::support::processes::signal;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::database::Database;
-use super::machine::Machine;
+use super::remote_machine::Machine;
 use super::{PLAIN, add, begun, remotes, until_stage, waits_for_a_sign};
 use crate::server::tls::Certificate;
 use crate::story::learning::{RULE, taught};

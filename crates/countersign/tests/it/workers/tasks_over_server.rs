@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::afar::way;
-use super::machine::Machine;
+use super::over_server::way;
+use super::remote_machine::Machine;
 use super::{PLAIN, begun, waits_for_a_sign};
 use crate::support::crew::{always, answers, built_by, writes};
 use crate::support::processes::signal;

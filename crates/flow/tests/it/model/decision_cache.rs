@@ -107,7 +107,7 @@ pub struct Facts {
 }
 
 #[derive(Debug)]
-pub struct Desk {
+pub struct DecisionCache {
     pub policy: Policy,
     tickets: Vec<Ticket>,
     pub facts: Vec<Facts>,
@@ -115,7 +115,7 @@ pub struct Desk {
     decided: HashMap<(u32, Happening), Decision, Quick>,
 }
 
-impl Desk {
+impl DecisionCache {
     pub fn new() -> Self {
         let limits = Limits {
             retries_max: 1,

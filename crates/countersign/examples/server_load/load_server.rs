@@ -12,7 +12,7 @@ use super::client::Caller;
 use super::filling::fill;
 
 /// `countersign serve`, and those who may speak to it.
-pub struct House {
+pub struct LoadServer {
     server: Child,
     data: TempDir,
     program: PathBuf,
@@ -27,7 +27,7 @@ pub fn agent(number: usize) -> String {
     format!("load{number}")
 }
 
-impl House {
+impl LoadServer {
     pub async fn open(program: &Path, database: Option<String>) -> Self {
         let data = tempfile::tempdir().unwrap();
         let program = program.canonicalize().unwrap();
@@ -108,7 +108,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for LoadServer {
     fn drop(&mut self) {
         drop(self.server.kill());
         drop(self.server.wait());

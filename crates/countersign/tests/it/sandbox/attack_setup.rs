@@ -84,7 +84,7 @@ pub struct Attacks {
 }
 
 #[derive(Debug)]
-pub struct Ground {
+pub struct AttackSetup {
     dir: TempDir,
     who: Who,
     confinement: SandboxSpec,
@@ -97,7 +97,7 @@ pub struct Ground {
     canary: String,
 }
 
-impl Ground {
+impl AttackSetup {
     pub fn new(level: SandboxLevel, who: Who, network: &SandboxNetwork) -> Self {
         Self::with_floor(level, who, network, 0)
     }
@@ -493,7 +493,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for AttackSetup {
     fn drop(&mut self) {
         drop(self.victim.kill());
         drop(self.victim.wait());

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::machine::Machine;
+use super::remote_machine::Machine;
 use super::{add, shared, until_stage};
 use crate::server::tls::Certificate;
 use crate::support::crew::two_rounds;
