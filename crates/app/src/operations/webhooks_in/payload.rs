@@ -75,10 +75,10 @@ fn github_subject(event: &str, json: &Value) -> Option<ForgeSubject> {
             ForgeSubject::Issue(number.to_string())
         });
     }
-    let of_check = ["check_run", "check_suite", "workflow_run"];
-    let mut lists = of_check.iter();
-    let found = lists.find_map(|name| number(json, &format!("/{name}/pull_requests/0/number")));
-    if let Some(number) = found {
+    // Other events have these parts too, and change nothing of the change.
+    let is_check = ["check_run", "check_suite", "workflow_run"].contains(&event);
+    let path = format!("/{event}/pull_requests/0/number");
+    if let Some(number) = number(json, &path).filter(|_| is_check) {
         return Some(ForgeSubject::Change(number));
     }
     // A status or a push names no change: ask for all that changed.
@@ -167,7 +167,8 @@ mod tests {
             | "pull_request_review_thread" => {
                 number("/pull_request/number").map(ForgeSubject::Change)
             }
-            "issue_comment" if payload["issue"]["pull_request"].is_object() => {
+            // Every pull request is an issue too; this part says that it is one.
+            "issues" | "issue_comment" if payload["issue"]["pull_request"].is_object() => {
                 number("/issue/number").map(ForgeSubject::Change)
             }
             "issues" | "issue_comment" => {
