@@ -62,7 +62,7 @@ impl AppSender for ForgeConnection {
 }
 
 /// One request as a verb wants it, without what all of them have.
-struct Sent<'a> {
+struct RestRequest<'a> {
     method: &'static str,
     url: &'a str,
     more: &'a [(&'static str, String)],
@@ -70,7 +70,7 @@ struct Sent<'a> {
     is_write: bool,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> RestRequest<'a> {
     fn question(
         method: &'static str,
         url: &'a str,
@@ -174,7 +174,9 @@ impl RestClient {
     ) -> Result<WireResponse, ForgeError> {
         let mut url = self.url(path);
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.send(Sent::question("GET", &url, more, None)).await?;
+            let response = self
+                .send(RestRequest::question("GET", &url, more, None))
+                .await?;
             if !matches!(response.status, 301 | 302 | 307 | 308) {
                 return self.accept(path, response);
             }
@@ -211,7 +213,7 @@ impl RestClient {
         loop {
             tries += 1;
             match self
-                .send(Sent::question("POST", &url, &[], Some(body)))
+                .send(RestRequest::question("POST", &url, &[], Some(body)))
                 .await
             {
                 Err(error) if error.is_lost() && tries < TRIES => {}
@@ -263,7 +265,7 @@ impl RestClient {
         let wait = self.schedule.lock().await.reserve(now, WAIT_MAX);
         self.wait(wait).await?;
         let url = self.url(path);
-        let sent = Sent {
+        let sent = RestRequest {
             method,
             url: &url,
             more: &[],
@@ -295,8 +297,8 @@ impl RestClient {
 
     /// Sends a request, and waits and repeats it while a limit holds: a limited request was not
     /// carried out.
-    async fn send(&self, sent: Sent<'_>) -> Result<WireResponse, ForgeError> {
-        let Sent {
+    async fn send(&self, sent: RestRequest<'_>) -> Result<WireResponse, ForgeError> {
+        let RestRequest {
             method,
             url,
             more,
