@@ -73,8 +73,6 @@ pub const ROUTES: &[Route] = &[
         creates: true,
         versioned: false,
         perform: |call| Box::pin(task(call)),
-        #[cfg(test)]
-        fields: Vec::new,
     },
     Route::for_question::<CancelTask>(
         RouteAccess::People,
@@ -92,8 +90,6 @@ pub const ROUTES: &[Route] = &[
         creates: true,
         versioned: false,
         perform: |call| Box::pin(pull_request(call)),
-        #[cfg(test)]
-        fields: Vec::new,
     },
 ];
 
