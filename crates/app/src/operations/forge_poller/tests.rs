@@ -19,6 +19,11 @@ const CALLS_MAX: usize = 240;
 /// Time at which the simulated hour begins.
 const START: i64 = 1_800_000_000_000;
 
+/// A commit of the empty tree, which git knows by itself, and its id.
+const COMMIT: &str = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\
+    author Ada <ada@example.org> 0 +0000\ncommitter Ada <ada@example.org> 0 +0000\n\nBegin\n";
+const COMMIT_ID: &str = "db0d3082af4bfe2384e7c0c29a7b117e4cc93165";
+
 static NOW: AtomicI64 = AtomicI64::new(START);
 
 fn simulated_now() -> Time {
@@ -96,12 +101,19 @@ fn answer(path: &str, pulls: &[Value]) -> String {
     value.to_string()
 }
 
-/// Makes an empty checkout whose remote is a directory.
+/// Makes a checkout with one empty commit, whose remote is a directory.
 fn checkout(place: &Path) -> PathBuf {
     let git = place.join("checkout/.git");
-    for part in ["objects", "refs/heads"] {
-        std::fs::create_dir_all(git.join(part)).unwrap();
+    let (folder, name) = COMMIT_ID.split_at(2);
+    let objects = git.join("objects").join(folder);
+    for part in [&objects, &git.join("refs/heads")] {
+        std::fs::create_dir_all(part).unwrap();
     }
+    let object = std::fs::File::create(objects.join(name)).unwrap();
+    let mut object = flate2::write::ZlibEncoder::new(object, flate2::Compression::default());
+    write!(object, "commit {}\0{COMMIT}", COMMIT.len()).unwrap();
+    object.finish().unwrap();
+    std::fs::write(git.join("refs/heads/main"), format!("{COMMIT_ID}\n")).unwrap();
     let remote = place.join("remote.git");
     let config =
         format!("[core]\nrepositoryformatversion = 0\n[remote \"origin\"]\nurl = {remote:?}\n");
@@ -148,6 +160,8 @@ async fn pass(app: &App, inbox: &ForgeInbox, time_ms: i64) {
     let (queue, end) = (Queue::from(NEWS_QUEUE), simulated_now().0 + time_ms);
     while simulated_now().0 < end {
         poll_if_due(app, inbox, "app").await.unwrap();
+        let pollers = list_pollers(app).await.unwrap();
+        assert_eq!(pollers[0].error, None);
         while inbox.work_once(&queue, 32).await.unwrap() {}
         let tick = i64::try_from(TICK.as_millis()).unwrap();
         NOW.fetch_add(tick, Ordering::SeqCst);
