@@ -17,10 +17,6 @@ const DEPTH_MAX: usize = 30;
 
 pub static GITHUB: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(include_bytes!("../contracts/github.json.gz"), false));
-pub static FORGEJO: LazyLock<Contract> =
-    LazyLock::new(|| Contract::new(include_bytes!("../contracts/forgejo.json.gz"), true));
-pub static GITEA: LazyLock<Contract> =
-    LazyLock::new(|| Contract::new(include_bytes!("../contracts/gitea.json.gz"), true));
 pub static JIRA: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(include_bytes!("../contracts/jira.json.gz"), false));
 static GRAPHQL: LazyLock<Value> =
@@ -57,7 +53,7 @@ pub struct Contract {
 }
 
 impl Contract {
-    fn new(packed: &[u8], is_swagger: bool) -> Self {
+    pub fn new(packed: &[u8], is_swagger: bool) -> Self {
         let mut all = unpack(packed);
         let Value::Object(paths) = all["paths"].take() else {
             panic!("a contract without paths");

@@ -1,14 +1,20 @@
 //! A Forgejo that remembers, and that refuses what Forgejo refuses.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use forge::{WireRequest, WireResponse};
 use serde_json::{Value, json};
 
-use crate::contract::{Contract, FORGEJO, GITEA};
+use crate::contract::Contract;
 use crate::fakes::{Fake, TOKEN, Totals, page, reply, split};
 
 pub const BOT: &str = "countersign-bot";
+
+static FORGEJO: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(include_bytes!("../contracts/forgejo.json.gz"), true));
+static GITEA: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(include_bytes!("../contracts/gitea.json.gz"), true));
 
 #[derive(Debug, Default)]
 pub struct FakeForgejo {

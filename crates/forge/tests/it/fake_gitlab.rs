@@ -22,7 +22,9 @@ pub struct FakeGitlab {
     pub head: String,
     /// Reads of the change for which the diff is not computed yet.
     pub computing: usize,
-    /// `(new_line, old_line)` of `a.rs`; an unchanged line has both.
+    /// The only file of the diff.
+    pub path: String,
+    /// `(new_line, old_line)` of that file; an unchanged line has both.
     pub lines: HashSet<(Option<u64>, Option<u64>)>,
     pub refused: BTreeMap<String, usize>,
     pub writes: usize,
@@ -36,6 +38,7 @@ impl FakeGitlab {
         let lines = [(Some(1), Some(1)), (Some(2), None), (Some(3), Some(2))];
         Self {
             head: head.to_owned(),
+            path: "a.rs".to_owned(),
             lines: lines.into_iter().collect(),
             computing: 1,
             ..Self::default()
@@ -60,7 +63,7 @@ impl FakeGitlab {
         if position["head_sha"] != self.head.as_str() || !position["base_sha"].is_string() {
             return Some("position is not of this diff");
         }
-        if !position["old_path"].is_string() || position["new_path"] != "a.rs" {
+        if !position["old_path"].is_string() || position["new_path"] != self.path.as_str() {
             return Some("position has no path of the diff");
         }
         let line = (position["new_line"].as_u64(), position["old_line"].as_u64());

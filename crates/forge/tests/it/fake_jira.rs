@@ -47,6 +47,15 @@ impl FakeJira {
             "issuelinks": [{"type": blocks, "inwardIssue": {"key": "PROJ-3"}}, {"type": blocks, "outwardIssue": {"key": "PROJ-4"}}],
             "subtasks": [{"key": "PROJ-8"}], "updated": "2026-01-01T00:00:00.000+0100"}})
     }
+
+    fn comment(&mut self, body: &Value) -> Value {
+        assert_eq!(body["type"] == "doc", self.is_cloud, "{body}");
+        let id = (self.comments.len() + 1).to_string();
+        let comment = json!({"id": id, "author": {"accountId": "bot", "name": "bot"}, "body": body,
+            "created": "2026-01-01T00:00:00.000+0000", "updated": "2026-01-01T00:00:00.000+0000"});
+        self.comments.push(comment.clone());
+        comment
+    }
 }
 
 impl Fake for FakeJira {
@@ -120,17 +129,14 @@ impl Fake for FakeJira {
                 let some: Vec<&Value> = self.comments.iter().skip(start).take(100).collect();
                 (200, json!({"comments": some, "total": self.comments.len()}))
             }
-            ("POST", "/issue/PROJ-7/comment") => {
-                let is_document = body["body"]["type"] == "doc";
-                assert_eq!(is_document, self.is_cloud, "{body}");
-                let comment = json!({"id": "1", "author": {"accountId": "bot", "name": "bot"}, "body": body["body"],
-                    "created": "2026-01-01T00:00:00.000+0000", "updated": "2026-01-01T00:00:00.000+0000"});
-                self.comments.push(comment.clone());
-                (201, comment)
-            }
-            ("PUT", "/issue/PROJ-7/comment/1") => {
-                self.comments[0]["body"] = body["body"].clone();
-                (200, self.comments[0].clone())
+            ("POST", "/issue/PROJ-7/comment") => (201, self.comment(&body["body"])),
+            ("PUT", path) if path.starts_with("/issue/PROJ-7/comment/") => {
+                let id = path.rsplit('/').next();
+                let mut comments = self.comments.iter_mut();
+                let comment = comments.find(|comment| comment["id"].as_str() == id);
+                let comment = comment.unwrap();
+                comment["body"] = body["body"].clone();
+                (200, comment.clone())
             }
             ("GET", "/issue/PROJ-7/transitions") => {
                 let all = (0..STATUSES.len()).filter(|at| *at != self.status);

@@ -102,10 +102,14 @@ fn agents_link_comment_and_move_an_issue_by_the_names_of_statuses() {
     assert_eq!(STATUSES[state.status].0, "Approved");
     assert_eq!(
         (state.transitions, state.comments.len(), state.links.len()),
-        (2, 1, 1)
+        (2, 2, 1)
     );
     assert_eq!(state.links[0]["object"]["url"], pull["html_url"]);
-    assert_eq!(state.comments[0]["body"]["type"], "doc");
+    // One comment names the pull request, and one has the words of the reviewer.
+    let comments: Vec<String> = state.comments.iter().map(Value::to_string).collect();
+    assert!(comments[0].contains("Pull request created"), "{comments:?}");
+    assert!(comments[1].contains("Fine."), "{comments:?}");
+    assert_eq!(state.comments[1]["body"]["type"], "doc");
     drop(state);
     assert_eq!(github.own_comments(number).len(), 1);
 
@@ -210,7 +214,11 @@ fn an_issue_of_gitlab_becomes_a_ticket_by_its_webhook() {
 
 #[test]
 fn a_merge_request_of_gitlab_is_reviewed_without_a_ticket_and_posted_once() {
-    let (url, gitlab) = serve(FakeGitlab::new(""));
+    // All lines of the only file are new.
+    let mut fake = FakeGitlab::new("");
+    "greet.sh".clone_into(&mut fake.path);
+    fake.lines = [(Some(1), None), (Some(2), None)].into();
+    let (url, gitlab) = serve(fake);
     let world = world(|_| {
         format!(
             "[forge]\nkind = \"gitlab\"\nurl = \"{url}/gitlab\"\nrepository = \"g/r\"\ntoken_env = \"FAKE_TOKEN\"\n"
