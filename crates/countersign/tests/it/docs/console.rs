@@ -5,6 +5,8 @@
 //! what follows is what it prints, `[…]` stands for anything, and `(exit 3)` for how it ends. A block of
 //! the kind `sh` is not run: what it does is not for a scratch repository.
 
+use std::path::Path;
+
 use regex::Regex;
 
 use super::root;
@@ -197,7 +199,10 @@ fn what_looks_tested_is_and_the_rest_has_known_flags() {
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let document = format!("docs/{name}");
-        if !name.ends_with(".md") || name == "reference.md" {
+        let is_page = Path::new(&name)
+            .extension()
+            .is_some_and(|kind| kind == "md");
+        if !is_page || name == "reference.md" {
             continue;
         }
         let text = read(&document);
