@@ -24,7 +24,7 @@ use flow::{Actor, Role};
 use serde_json::Value;
 
 use app::failure::Failure;
-use app::operations::tasks::listing;
+use app::operations::tasks::listing::{self, TaskMark};
 use app::operations::{App, overview, pauses};
 use directory::SpoolDir;
 use intake::SpoolFileState;
@@ -55,6 +55,9 @@ pub struct Spool {
     files: BTreeMap<(String, OsString), SpoolFileState>,
     /// Status last written for each task.
     tasks: BTreeMap<String, ShownTask>,
+    /// Tasks of each queue that were looked at, and the time before which none is of interest.
+    marks: BTreeMap<String, TaskMark>,
+    opened: flow::Time,
     /// Problems already recorded, so that each is recorded once.
     /// A broken file would otherwise be recorded with every scan.
     complaints: BTreeSet<String>,
@@ -115,6 +118,8 @@ pub fn open(app: &App, root: &Path, logs: Option<&Path>) -> Result<Spool, Failur
         watch: SpoolWatcher::new(),
         files: BTreeMap::new(),
         tasks: BTreeMap::new(),
+        marks: BTreeMap::new(),
+        opened: app.now(),
         complaints: BTreeSet::new(),
         heartbeats: BTreeMap::new(),
     })

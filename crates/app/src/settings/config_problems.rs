@@ -90,7 +90,8 @@ pub fn brief_problem(text: &str, role: &str, message: &str, hint: &str) -> Confi
 fn unknown_words(text: &str) -> (Vec<ConfigProblem>, String) {
     let mut problems = Vec::new();
     let mut rest = text.to_owned();
-    while problems.len() < PROBLEMS_MAX {
+    let mut blanked_keys = Vec::new();
+    for _ in 0..PROBLEMS_MAX {
         let Err(error) = file::validate_keys(&rest) else {
             break;
         };
@@ -99,14 +100,29 @@ fn unknown_words(text: &str) -> (Vec<ConfigProblem>, String) {
             // The blanked lines may be the cause of this error.
             break;
         }
-        let (message, hint) = explain(error.message());
-        problems.push(ConfigProblem::at(text, error.span(), message, hint));
+        let missing = error.message().strip_prefix("missing field `");
+        let missing = missing.and_then(|name| name.split('`').next());
+        // A key that is there with a wrong value is missing only because its line is blank by now.
+        if !missing.is_some_and(|name| blanked_keys.iter().any(|key| key == name)) {
+            let (message, hint) = explain(error.message());
+            problems.push(ConfigProblem::at(text, error.span(), message, hint));
+        }
         match error.span() {
-            Some(span) if !is_invalid_toml => rest = without(&rest, &span),
+            Some(span) if !is_invalid_toml => {
+                blanked_keys.extend(key_of_line(&rest, span.start));
+                rest = without(&rest, &span);
+            }
             Some(_) | None => break,
         }
     }
     (problems, rest)
+}
+
+/// Returns the key of the line at a position, if a value is set there.
+fn key_of_line(text: &str, at: usize) -> Option<String> {
+    let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
+    let (key, _) = text[start..].lines().next()?.split_once('=')?;
+    Some(key.trim().trim_matches('"').to_owned())
 }
 
 /// Blanks out the lines of a span; for a table's header, the whole table.
@@ -134,7 +150,7 @@ fn explain(message: &str) -> (String, Option<String>) {
     let first = message.lines().next().unwrap_or_default();
     let quoted: Vec<&str> = first.split('`').skip(1).step_by(2).collect();
     let Some((word, known)) = quoted.split_first() else {
-        return (first.to_owned(), None);
+        return (plain_types(first), None);
     };
     // The parser also accepts names of earlier versions, which must not be suggested.
     let known: Vec<&str> = known
@@ -433,6 +449,7 @@ mod tests {
         ] {
             let told = told(text);
             assert!(told[0].contains(expected), "{text}: {told:?}");
+            assert_eq!(told.len(), 1, "{told:?}");
         }
     }
 

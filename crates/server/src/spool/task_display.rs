@@ -13,7 +13,7 @@ use super::logs;
 use super::task::{self, TaskTimes};
 use super::{Spool, io_error};
 use app::failure::Failure;
-use app::operations::tasks::listing::{self, TaskCard, TaskStatus};
+use app::operations::tasks::listing::{self, TaskCard, TaskMark, TaskStatus};
 
 /// Status of a task as its files show it.
 #[derive(Clone, Debug)]
@@ -68,6 +68,10 @@ impl Spool {
                 continue;
             }
             if let Err(error) = self.show_one(&directory, &card) {
+                // Kept as not shown, so that the next scan tries again also if it has ended.
+                let unshown =
+                    || ShownTask::new(queue, format!("{}.json", card.id).as_ref(), None, None);
+                self.tasks.entry(card.id.clone()).or_insert_with(unshown);
                 self.note_once(&format!("task {}", card.id), &error.to_string())
                     .await;
             }
@@ -90,11 +94,16 @@ impl Spool {
         Ok(())
     }
 
-    /// Loads the queue's open tasks, and ended tasks that are still shown as open.
-    async fn load_cards(&self, queue: &str) -> Result<Vec<TaskCard>, Failure> {
+    /// Loads the queue's open tasks, ended tasks that are still shown as open, and all that were queued
+    /// since the last look: some may have ended already.
+    async fn load_cards(&mut self, queue: &str) -> Result<Vec<TaskCard>, Failure> {
+        let mark = self.marks.get(queue).copied();
+        let mark = mark.unwrap_or_else(|| TaskMark::at(self.opened));
+        let (new, next) = listing::new_tasks(&self.app, queue, mark).await?;
         let open = listing::open_tasks(&self.app, queue).await?;
-        let mut cards: BTreeMap<String, TaskCard> = open
+        let mut cards: BTreeMap<String, TaskCard> = new
             .into_iter()
+            .chain(open)
             .map(|card| (card.id.clone(), card))
             .collect();
         for (id, shown) in &self.tasks {
@@ -103,6 +112,7 @@ impl Spool {
                 cards.extend(ended.map(|card| (id.clone(), card)));
             }
         }
+        self.marks.insert(queue.to_owned(), next);
         Ok(cards.into_values().collect())
     }
 

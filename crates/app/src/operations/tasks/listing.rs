@@ -8,7 +8,7 @@ pub use flow::task::TaskStatus;
 use flow::task::{CancelDecision, decide_cancel as may_cancel};
 use flow::{Role, Time};
 use serde_json::Value;
-use store::{Job, JobQuery, JobState, JobWork, Page};
+use store::{Job, JobId, JobQuery, JobState, JobWork, Page};
 
 use super::{enqueue, key_of, queue_name, queues_of};
 use crate::failure::{ExitKind, Failure};
@@ -111,6 +111,53 @@ pub async fn open_tasks(app: &App, queue: &str) -> Result<Vec<TaskCard>, Failure
         cards.extend(jobs.into_iter().filter_map(task_card));
     }
     Ok(cards)
+}
+
+/// Place among the tasks of a queue: those behind it are new to the reader.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskMark(MarkKind);
+
+#[derive(Clone, Copy, Debug)]
+enum MarkKind {
+    At(Time),
+    Behind(JobId),
+}
+
+impl TaskMark {
+    /// Marks a time, for a reader that has seen no task yet.
+    pub const fn at(time: Time) -> Self {
+        Self(MarkKind::At(time))
+    }
+
+    fn has_behind(self, job: &Job) -> bool {
+        match self.0 {
+            MarkKind::At(time) => job.created_at >= time,
+            MarkKind::Behind(last) => job.id > last,
+        }
+    }
+}
+
+/// Lists the queue's tasks behind the mark in any state, and returns the mark behind the newest of
+/// them. A task can be queued, claimed and completed between two looks at the open ones.
+pub async fn new_tasks(
+    app: &App,
+    queue: &str,
+    mark: TaskMark,
+) -> Result<(Vec<TaskCard>, TaskMark), Failure> {
+    let query = JobQuery {
+        queue: Some(queue.into()),
+        ..JobQuery::default()
+    };
+    let page = Page {
+        after: None,
+        most: TASKS_LISTED_MAX,
+    };
+    // Newest first.
+    let mut jobs = app.coordinator.store.jobs(&query, &page).await?.items;
+    jobs.retain(|job| mark.has_behind(job));
+    let next = jobs.iter().map(|job| job.id).max();
+    let next = next.map_or(mark, |newest| TaskMark(MarkKind::Behind(newest)));
+    Ok((jobs.into_iter().filter_map(task_card).collect(), next))
 }
 
 /// Tells whether the queue has a task that has not ended.

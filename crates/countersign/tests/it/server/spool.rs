@@ -328,6 +328,42 @@ fn what_was_queued_another_way_is_shown_too() {
     second.ends_with(2).says("another process uses the spool");
 }
 
+/// Tasks may be queued, taken and completed faster than the directory is looked at.
+#[test]
+fn tasks_that_are_over_before_anybody_looks_are_archived_and_logged_too() {
+    let world = World::new();
+    let dir = Dir::new(&world);
+    let server = dir.serve(&world);
+    let sender = server.token("builder-1", "builder", &[]);
+    let qa = server.token("qa", "reviewer", &[]);
+    until("qa has a queue", || dir.at("queues/qa").is_dir());
+    let ids: Vec<String> = (0..12)
+        .map(|number| {
+            let task =
+                json!({"agent_id": "qa", "task_type": "review", "title": format!("No. {number}")});
+            let queued = server.tool(&sender, "queue_task_for_agent", &task).unwrap();
+            let wait = json!({"timeout_secs": 20});
+            let given = server.tool(&qa, "wait_for_work", &wait).unwrap();
+            assert_eq!(given["task"]["id"], queued["task_id"]);
+            let done = json!({"attempt": given["task"]["attempt"], "summary": "fine"});
+            server.tool(&qa, "complete", &done).unwrap();
+            queued["task_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let log = || fs::read_to_string(dir.logs().join("qa.log")).unwrap_or_default();
+    for id in &ids {
+        until(&format!("{id} is archived, logged and unlocked"), || {
+            log().contains(&format!("Found task: {id}"))
+                && dir.at(&format!("completed/qa/{id}.json")).is_file()
+                && !dir.at(&format!("queues/qa/{id}.json")).exists()
+                && !dir.at(&format!("locks/{id}.lock")).exists()
+        });
+    }
+    until("each completion is logged", || {
+        log().matches("Review completed").count() == ids.len()
+    });
+}
+
 #[test]
 fn a_task_whose_file_says_so_is_cancelled() {
     let world = World::new();
