@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::AGENTS;
 use super::client::Caller;
 use super::filling::fill;
+use super::{AGENTS, RECEIVER};
 
 /// `countersign serve`, and those who may speak to it.
 pub struct LoadServer {
@@ -47,6 +47,8 @@ impl LoadServer {
             started_ms,
         };
         house.tokens = (0..AGENTS).map(|at| house.token(&agent(at))).collect();
+        // A message to a name that nobody has is refused.
+        house.token(RECEIVER);
         house
     }
 

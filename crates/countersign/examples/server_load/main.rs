@@ -34,6 +34,8 @@ use client::{Caller, Piped};
 use load_server::LoadServer;
 
 const AGENTS: usize = 200;
+/// Agent that gets the messages of the writing calls.
+const RECEIVER: &str = "listener";
 /// Below what one agent may ask for at once.
 const CALLS_ALONE: usize = 500;
 const CALLS_EACH: usize = 20;
@@ -138,7 +140,7 @@ async fn calls(house: &LoadServer) {
     let reads = ("get_my_assignment", json!({}));
     let writes = (
         "send_message",
-        json!({"to": "listener", "type": "info", "content": "hello"}),
+        json!({"to": RECEIVER, "type": "info", "content": "hello"}),
     );
     for (agents, each) in [(1, CALLS_ALONE), (AGENTS, CALLS_EACH)] {
         let (mut bare, mut read, mut written) = (Vec::new(), Vec::new(), Vec::new());
