@@ -25,7 +25,7 @@ pub enum ExitKind {
     Refused,
     /// The database is locked, unreachable, read-only, full or newer than this program.
     Store,
-    /// The ticket waits for another ticket.
+    /// Something has to happen first: another ticket, a person who took over, or the end of a limit.
     Waiting,
     /// Stopped by the person (Ctrl-C); the next `run` goes on.
     Interrupted,
@@ -63,7 +63,9 @@ impl ExitKind {
             Self::Store => {
                 "the database is locked, unreachable, read-only, full or newer than this program"
             }
-            Self::Waiting => "the ticket waits for another ticket",
+            Self::Waiting => {
+                "something has to happen first: another ticket, a person who took over, or the end of a limit of a provider or forge"
+            }
             Self::Interrupted => "stopped by the person (Ctrl-C); the next `run` continues",
             Self::Child(_) => "exit code of the program that a hidden command runs",
         }
@@ -217,6 +219,11 @@ impl From<coordinator::Error> for Failure {
             coordinator::Error::Refused(refused @ flow::Refused::RedChecks) => {
                 Self::new(ExitKind::Refused, refused)
                     .hint("accept with --over-red-checks, and say --why")
+                    .recorded()
+            }
+            coordinator::Error::Refused(refused @ flow::Refused::NoReason) => {
+                Self::new(ExitKind::Refused, refused)
+                    .hint("--why \"…\" on the command line")
                     .recorded()
             }
             coordinator::Error::Refused(refused) => {

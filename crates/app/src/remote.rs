@@ -98,7 +98,7 @@ impl RemoteServer {
                 // another remedy.
                 let why = match certificate_error(&error) {
                     Some(doubt) => format!(
-                        "shows a certificate that is not trusted here ({doubt}); name it, or who signed it, with COUNTERSIGN_CERTIFICATE or `certificate` in server.toml"
+                        "shows a certificate that is not trusted here ({doubt}); name it, or the authority that signed it, with COUNTERSIGN_CERTIFICATE or `certificate` in server.toml"
                     ),
                     None => format!("cannot be reached: {}", root_cause(&error)),
                 };

@@ -72,7 +72,7 @@ impl Environment {
     /// Reads the environment. Flags win over variables, and those over defaults.
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the place that the others are sent to"
+        reason = "other code must call this function instead"
     )]
     pub fn read(
         data_dir: Option<PathBuf>,
@@ -228,7 +228,7 @@ pub fn read_stdin(most: usize) -> Result<Vec<u8>, Failure> {
 /// Returns the person's editor: `VISUAL`, then `EDITOR`.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code must call this function instead"
 )]
 pub fn editor() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok();
@@ -250,7 +250,7 @@ pub fn has_custom_hooks_path(home: &Path) -> bool {
 /// Returns those of the named variables that are set and not empty. An agent gets no others.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code must call this function instead"
 )]
 pub fn inherited_variables<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsString, OsString)> {
     let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
@@ -262,7 +262,7 @@ pub fn inherited_variables<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsS
 /// linter. Hooks do nothing there, because Countersign reviews that work itself.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code must call this function instead"
 )]
 pub fn is_inside_run() -> bool {
     std::env::var_os(engine::process::RUN_MARK).is_some()
@@ -271,7 +271,7 @@ pub fn is_inside_run() -> bool {
 /// Returns the directory that a variable names as the home of an agent CLI's settings.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code must call this function instead"
 )]
 pub fn agent_settings_dir(variable: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from)?;
@@ -281,7 +281,7 @@ pub fn agent_settings_dir(variable: &str) -> Option<PathBuf> {
 /// Returns the whole environment, from which a scripted agent takes its part.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that the others are sent to"
+    reason = "other code must call this function instead"
 )]
 pub fn agent_variables() -> BTreeMap<String, String> {
     let text = |word: OsString| word.into_string().ok();

@@ -187,7 +187,7 @@ enum Verb {
     Backup(backup::BackupArgs),
     /// Put a copy of the database back; nothing may use the database meanwhile.
     Restore(backup::RestoreArgs),
-    /// Serve agents over MCP, and people and programs over REST.
+    /// Serve the dashboard for people, MCP for agents and REST for programs.
     Serve(serve::Args),
     /// Run jobs from the queues, on any machine that reaches the server or the database.
     Worker(worker::Args),

@@ -100,7 +100,7 @@ pub enum Error {
     IndexLocked(PathBuf),
     /// Git's own check refuses objects, so they never enter the repository.
     #[error(
-        "`git fsck` refuses what would be committed: {}; take it out, also of commits already made",
+        "`git fsck` refuses what would be committed: {}; remove it, also from commits already made",
         what.join("; ")
     )]
     Unsound {

@@ -48,7 +48,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(
-        "{} is not possible while the ticket is {stage}{}",
+        "cannot {} while the ticket is {stage}{}",
         event_words(event),
         possible_stages_suffix(stages)
     )]
@@ -89,7 +89,7 @@ pub enum Refused {
         holder: String,
         given: String,
     },
-    #[error("{principal} built part of this change and cannot judge it")]
+    #[error("{principal} built part of this change and cannot review or verify it")]
     OwnWork { principal: String },
     #[error(
         "{reviewer} refused, and is asked whether it countersigns; {given} cannot answer for it"
@@ -207,14 +207,14 @@ fn named_attempt_prefix(named: Option<&str>) -> String {
 /// Names an event in words for people. Other names are plain words apart from the underscore.
 fn event_words(event: &str) -> String {
     match event {
-        "findings_added" => "to add findings".to_owned(),
-        "settled" => "to resolve an escalation".to_owned(),
-        "waived" => "to waive a finding".to_owned(),
-        "resubmitted" => "to resubmit".to_owned(),
-        "cancelled" => "to cancel".to_owned(),
-        "budget_raised" => "to raise the budget".to_owned(),
-        "dependencies_set" => "to set dependencies".to_owned(),
-        other => format!("the report {other}"),
+        "findings_added" => "add findings".to_owned(),
+        "settled" => "resolve an escalation".to_owned(),
+        "waived" => "waive a finding".to_owned(),
+        "resubmitted" => "resubmit".to_owned(),
+        "cancelled" => "cancel".to_owned(),
+        "budget_raised" => "raise the budget".to_owned(),
+        "dependencies_set" => "set dependencies".to_owned(),
+        other => format!("report {other}"),
     }
 }
 
@@ -223,7 +223,7 @@ fn possible_stages_suffix(stages: &[Stage]) -> String {
         String::new()
     } else {
         let words = stages.iter().map(|stage| stage.as_str());
-        format!("; it is possible in {}", join_with_or(words))
+        format!("; only while it is {}", join_with_or(words))
     }
 }
 

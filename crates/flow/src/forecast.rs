@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::advance::spent_in_round;
 use crate::event::{Event, EventKind, Role};
+use crate::narrate::count_noun;
 use crate::policy::Policy;
 use crate::ticket::{Round, Ticket};
 use crate::usage::{Caps, Usage, format_dollars};
@@ -229,8 +230,14 @@ impl Forecast {
         });
         let about = about.unwrap_or_else(|| "unknown".to_owned());
         let why = match &self.basis {
-            ForecastBasis::OwnRounds { rounds } => format!("by its own {rounds} so far"),
-            ForecastBasis::History { runs } => format!("by {runs} earlier runs of these agents"),
+            ForecastBasis::OwnRounds { rounds } => {
+                let rounds = usize::try_from(*rounds).unwrap_or(usize::MAX);
+                format!("from its own {} so far", count_noun(rounds, "round"))
+            }
+            ForecastBasis::History { runs } => {
+                let runs = usize::try_from(*runs).unwrap_or(usize::MAX);
+                format!("from {} of these agents", count_noun(runs, "earlier run"))
+            }
             ForecastBasis::Unknown { agents } if agents.is_empty() => {
                 "nothing is on record".to_owned()
             }

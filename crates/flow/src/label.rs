@@ -16,7 +16,7 @@ pub fn parse_label(text: &str) -> Result<String, InvalidLabel> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no label: write KEY=VALUE, of letters, digits, '-', '_', '.', '/' and ':'")]
+#[error("{0:?} is not a label: write KEY=VALUE, of letters, digits, '-', '_', '.', '/' and ':'")]
 pub struct InvalidLabel(pub String);
 
 #[cfg(test)]

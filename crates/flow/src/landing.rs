@@ -89,7 +89,7 @@ pub struct LandingConfig {
     /// style of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rework_message: Option<ReworkMessage>,
-    /// The one who merges the pull request of `land = "pr"`: person, countersign or queue.
+    /// Role that merges the pull request of `land = "pr"`: person, countersign or queue.
     pub pr_merge: PullRequestMerge,
     /// The commits that `pr_merge = "countersign"` asks the forge for: merge, squash or rebase.
     pub pr_method: LandingStyle,
@@ -176,7 +176,7 @@ impl TryFrom<String> for CommitName {
         let wrong = || {
             let shown = findings::shorten(&one_line(&text), 80);
             format!(
-                "{shown:?} is no name: write builder, person, countersign or \"Name <address>\""
+                "{shown:?} is not a name: write builder, person, countersign or \"Name <address>\""
             )
         };
         let (name, rest) = text.split_once('<').ok_or_else(wrong)?;

@@ -362,7 +362,7 @@ pub enum StartDependents {
 pub enum RedOnBase {
     /// A person decides.
     Escalate,
-    /// Not held against the change, and said so in the approval.
+    /// The check does not count against the change, and the approval says so.
     Tolerate,
 }
 

@@ -44,7 +44,7 @@ impl TryFrom<WrittenPrice> for ModelPrice {
             // NaN is in no range, so it is refused here too.
             if !(0.0..=USD_MAX).contains(&usd) {
                 return Err(format!(
-                    "{usd} is no price: write dollars per million tokens, 0 to {USD_MAX}"
+                    "{usd} is not a price: write dollars per million tokens, 0 to {USD_MAX}"
                 ));
             }
         }

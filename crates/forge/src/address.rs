@@ -221,7 +221,7 @@ pub fn server_of(kind: ForgeKind, url: Option<&str>) -> Result<(String, String),
         let host = match kind {
             ForgeKind::Github => "github.com",
             ForgeKind::Gitlab => "gitlab.com",
-            // Nobody's service is the usual one of these.
+            // These kinds have no usual public service.
             ForgeKind::Gitea | ForgeKind::Jira => return Err(UnknownForge::NoApi(String::new())),
         };
         let known = well_known(host).ok_or_else(|| UnknownForge::UnknownHost(host.to_owned()))?;

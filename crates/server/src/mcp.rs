@@ -65,7 +65,7 @@ const INSTRUCTIONS: &str = "Countersign gives you work and takes your result. If
 get_my_assignment, call it (or wait_for_work), accept the assignment, do it as its brief says (get_diff shows the change), and \
 report: a builder with submit_for_review, a reviewer with submit_review_result. Every report carries \
 the assignment's attempt. Send a heartbeat while you work: a silent agent loses its assignment to \
-another. If you do not have it, your prompt is your assignment and your answer there is \
+another. Without that tool, your prompt is your assignment and your answer there is \
 your result; these tools are for what comes up on the way: checkpoint, request_help, send_message.";
 
 impl McpServer {

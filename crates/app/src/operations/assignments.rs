@@ -306,7 +306,7 @@ pub async fn checkpoint(
     let judges = matches!(claim.task, Task::Review { .. } | Task::Verify { .. });
     if judges && findings::read(summary).claim == findings::ReviewClaim::ChangesRequested {
         return Err(
-            Failure::new(ExitKind::Refused, "this checkpoint rejects the change, but a checkpoint is no verdict; it was not noted")
+            Failure::new(ExitKind::Refused, "this checkpoint rejects the change, but a checkpoint is not a verdict; it was not recorded")
                 .hint("to reject, call submit_review_result (approved: false, with feedback); a checkpoint is for progress only"),
         );
     }

@@ -176,7 +176,7 @@ async fn connect(
         ForgeKind::Gitea => Forgejo::new(own(), name).map(|forge| Box::new(forge) as _),
         ForgeKind::Jira => {
             return Err(Failure::usage(
-                "Jira has no pull requests, so it is no forge of a repository",
+                "Jira has no pull requests, so it cannot be the forge of a repository",
             )
             .hint("name it in [tracker], and the forge in [forge]; see docs/jira.md"));
         }

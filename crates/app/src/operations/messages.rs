@@ -115,7 +115,7 @@ async fn deliver(
     let judged = current.as_ref().filter(|current| is_judge_claim(current));
     if !kind.is_verdict() && judged.is_some() && rejects(content) {
         return Err(
-            Failure::new(ExitKind::Refused, "this message rejects the change, but its type is no verdict; it was not sent")
+            Failure::new(ExitKind::Refused, "this message rejects the change, but its type is not a verdict; it was not sent")
                 .hint("send it with type changes_requested, or call submit_review_result (approved: false, with feedback)"),
         );
     }

@@ -227,7 +227,7 @@ impl LoadedProjects {
         let Some(complaints) = &self.complaints else {
             return;
         };
-        let message = format!("{} is not worked on here: {failure}", key.0);
+        let message = format!("{} is skipped by this worker: {failure}", key.0);
         let mut reported = self.reported.lock().await;
         if reported.get(&key) != Some(&message) && reported.len() < PROJECTS_MAX {
             // The receiver may be gone.

@@ -1,8 +1,8 @@
 //! Publishes a running server for the person's command line, and does its background work:
 //! maintenance, and jobs that need no agent.
 //!
-//! The file with the address and an administrator's token is readable by the owner only. Who can
-//! read it can do everything, as with the database itself.
+//! The file with the address and an administrator's token is readable by the owner only. A
+//! reader of it can do everything, as with the database itself.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -277,10 +277,7 @@ fn approval_text(judged: &JudgedChange) -> String {
         .count();
     let rest = match open {
         0 => String::new(),
-        count => format!(
-            " ({}, none of which must be fixed)",
-            count_noun(count, "finding")
-        ),
+        count => format!(" ({}, none must be fixed)", count_noun(count, "finding")),
     };
     format!("Countersign: the review is clean{rest}: {}", judged.id)
 }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 
 /// Tickets that one search looks at, so that a filter without matches ends.
 const SEARCHED_MAX: usize = 20_000;
-/// Tickets of which one search reads more than their row, for terms such as `agent:`.
+/// Maximum number of tickets that one search reads as a whole, for terms such as `agent:`.
 const READ_MAX: usize = 2_000;
 const SEARCH_PAGE: u32 = 500;
 /// Tickets that are read at the same time.

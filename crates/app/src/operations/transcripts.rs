@@ -94,7 +94,10 @@ pub async fn load_transcripts(
         // Looked up by its files first.
         Some(id) if TicketFiles::new(data, id).jobs_dir().is_dir() => id.clone(),
         Some(id) => app.coordinator.ticket(id).await?.ticket.id,
-        None => newest(data).ok_or_else(|| Failure::usage("no agent has run yet"))?,
+        None => newest(data).ok_or_else(|| {
+            Failure::usage("there is no transcript: no agent has run yet")
+                .hint("start a ticket: countersign run \"…\"")
+        })?,
     };
     let mut transcripts: Vec<Transcript> =
         run_records::runs_of_ticket(&TicketFiles::new(data, &id))

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 pub const NAME: &str = "countersign.toml";
 pub const CHECK_SECS_DEFAULT: u64 = 900;
 
-/// The file as it is written.
+/// Configuration of Countersign: `countersign.toml`, or your own `config.toml`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ConfigFile {
@@ -126,8 +126,8 @@ pub struct Briefs {
 pub struct SpoolSection {
     /// The path of the directory.
     pub directory: Option<String>,
-    /// The path of its logs; by default inside it, or next to it if it is called .agent-
-    /// communication.
+    /// The path of its logs; by default inside it, or next to it if it is called
+    /// `.agent-communication`.
     pub logs: Option<String>,
 }
 

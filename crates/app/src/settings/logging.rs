@@ -16,7 +16,7 @@ pub struct LogVariables {
 impl LogVariables {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the place that the others are sent to"
+        reason = "other code must call this function instead"
     )]
     pub fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

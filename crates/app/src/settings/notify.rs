@@ -114,11 +114,11 @@ pub struct NotifySection {
     pub env: Vec<String>,
     /// Only these activities or events; without the key, all.
     pub events: Vec<String>,
-    /// The lowest urgency; urgent without events, else info.
+    /// The lowest severity; by default urgent if no events are named, else info.
     pub severity: Option<Urgency>,
-    /// The longest time of one try; 10.
+    /// The longest time of one try, in seconds; 10 by default.
     pub timeout_secs: Option<u64>,
-    /// Tries before a message is dropped; 10.
+    /// Tries before a message is dropped; 10 by default.
     pub tries_max: Option<u32>,
 }
 

@@ -50,10 +50,10 @@ pub struct OidcSection {
     pub url: Option<String>,
     /// Scopes besides openid, profile and email, such as groups.
     pub scopes: Vec<String>,
-    /// The claim with the person's name; email, which must be verified.
+    /// The claim with the person's name; by default `email`, which must be verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_claim: Option<String>,
-    /// The claim with the person's groups; groups.
+    /// The claim with the person's groups; by default `groups`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
     /// Roles by group: admin, human or viewer.

@@ -83,11 +83,11 @@ fn epic() -> Value {
         "required": ["tickets"],
         "properties": {
             "id": {"type": "string", "description": "Your own name for the epic."},
-            "title": {"type": "string", "description": "The purpose of the whole."},
+            "title": {"type": "string", "description": "The purpose of the epic."},
             "base": {"type": "string", "description": "The branch that all tickets land on."},
             "gate": {
                 "enum": ["person", "none", true, false],
-                "description": "person: a person approves the whole at its end; none: nobody does.",
+                "description": "person: a person approves the whole epic at its end; none: no approval is needed.",
             },
             "coordination": {
                 "type": requirements,

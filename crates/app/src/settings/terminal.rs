@@ -27,7 +27,7 @@ pub struct TerminalFeatures {
 impl TerminalFeatures {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the place that the others are sent to"
+        reason = "other code must call this function instead"
     )]
     pub fn read() -> Self {
         Self::from(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))

@@ -139,7 +139,7 @@ impl TicketFields {
         if title.is_empty() {
             return Err(
                 Failure::usage(format!("{name} is not a ticket: it has no title"))
-                    .hint("begin it with `# What shall be done`, or give it `title: …`"),
+                    .hint("begin it with `# The wanted change`, or give it `title: …`"),
             );
         }
         if title.chars().count() > TITLE_CHARS_MAX {

@@ -197,7 +197,7 @@ pub fn template(title: Option<&str>) -> String {
 }
 
 /// Title of the template; a ticket that still has it is not written yet.
-pub const TITLE_TO_REPLACE: &str = "What shall be done";
+pub const TITLE_TO_REPLACE: &str = "The wanted change";
 
 /// Makes an id from the title: readable words, and a hash that distinguishes similar titles.
 pub fn id_for(title: &str) -> TicketId {

@@ -55,10 +55,7 @@ pub struct InstallArgs {
 }
 
 const INSTALL_HELP: &str = "\
-With a CLI, writes a skill or command named countersign, and two hooks into the CLI's settings. At the end of a turn,
-the session's changes are reviewed, and findings that must be fixed go back to the agent, at most max_rounds times.
-Everything else in a settings file stays. A file that Countersign did not write is never
-changed (exit code 6).
+With a CLI, writes a skill or command named countersign, and two hooks into the CLI's settings. At the end of a turn, the session's changes are reviewed, and findings that must be fixed go back to the agent, at most max_rounds times. Everything else in a settings file stays. A file that Countersign did not write is never changed (exit code 6).
 
 Without a CLI, writes .claude/agents/countersign-reviewer.md and countersign-fixer.md.
 

@@ -16,10 +16,10 @@ const ROWS_MAX: usize = 30;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  countersign clean                        show what would go, and how much it is
-  countersign clean --yes                  remove it
-  countersign clean --older-than 30d --yes remove only what is older
-  countersign clean --ticket T-7 --yes     remove files and transcripts of one finished ticket
+  countersign clean                         show what would go, and how much it is
+  countersign clean --yes                   remove it
+  countersign clean --older-than 30d --yes  remove only what is older
+  countersign clean --ticket T-7 --yes      remove files and transcripts of one finished ticket
 
 It removes only files below the data directory: of tickets that are done, failed or cancelled, caches that no run uses, and demos. Branches, commits of rounds, findings documents and the event log stay.")]
 pub struct Args {
@@ -73,7 +73,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
             if options.ticket.is_none() {
                 let used = format_size(clean::data_bytes(&app));
                 out.line(format!(
-                    "{used} are in use: by open tickets, caches, papers of ended tickets and the database"
+                    "{used} are in use: by open tickets, caches, records of ended tickets and the database"
                 ));
             }
             return Ok(ExitKind::Done);

@@ -42,8 +42,7 @@ pub enum Verb {
 }
 
 const SHOW_HELP: &str = "\
-Highest precedence first: flags, then countersign.toml on the base branch (or the one in your work tree, if
-the base has none), then ~/.config/countersign/config.toml, then the defaults.
+Highest precedence first: flags, then countersign.toml on the base branch (or the one in your work tree, if the base has none), then ~/.config/countersign/config.toml, then the defaults.
 
 Examples:
   countersign config show --changed

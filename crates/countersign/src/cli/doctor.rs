@@ -142,8 +142,13 @@ async fn try_targets(name: &str, context: &Context) -> Result<ExitKind, Failure>
     // Only targets of the person: a project must not choose where messages go.
     targets.retain(|target| name.is_empty() || target.name == name);
     if targets.is_empty() {
-        return Err(Failure::usage("no such target in your user configuration")
-            .hint("see docs/notifications.md for [[notify]]"));
+        let what = match name {
+            "" => "no notification target is configured".to_owned(),
+            name => format!("no notification target is called {name:?}"),
+        };
+        return Err(Failure::usage(what).hint(
+            "name targets with [[notify]] in your own configuration; docs/notifications.md",
+        ));
     }
     let app = context.open_app().await?;
     let mut results = Vec::new();

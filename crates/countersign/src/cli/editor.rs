@@ -20,6 +20,12 @@ use app::settings::{editor, read_bounded};
 /// A loop without an end would trap a person whose editor returns at once.
 const TRIES_MAX: u32 = 5;
 
+pub const NEW_HELP: &str = "\
+Examples:
+  countersign ticket new
+  countersign ticket new \"Greet the user by name\" --no-edit
+  countersign ticket new --file tickets/greet.md";
+
 pub async fn new_ticket(
     title: Option<&str>,
     file: Option<PathBuf>,

@@ -36,9 +36,13 @@ pub enum Verb {
     /// List epics and their status.
     List,
     /// Show an epic: its tickets, rounds, findings by outcome, cost and time.
-    Show { epic: String },
+    Show {
+        /// Id of the epic.
+        epic: String,
+    },
     /// Sign an epic whose tickets have all landed. Your name and your reason are recorded.
     Accept {
+        /// Id of the epic.
         epic: String,
         /// Reason, recorded with your name.
         #[arg(long)]

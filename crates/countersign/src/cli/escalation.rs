@@ -20,10 +20,14 @@ pub enum Verb {
         all: bool,
     },
     /// Show an escalation: its reason, the open findings and the possible decisions.
-    Show { ticket: String },
+    Show {
+        /// Id of the ticket; its beginning is enough.
+        ticket: String,
+    },
     /// Resolve an escalation. Your name and your reason are recorded.
     #[command(after_help = CHOICES)]
     Resolve {
+        /// Id of the ticket; its beginning is enough.
         ticket: String,
         /// Decision: accept, continue, take-over, reset, reassign or reject.
         #[arg(value_parser = PossibleValuesParser::new(Choice::WORDS))]

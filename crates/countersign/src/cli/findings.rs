@@ -23,11 +23,13 @@ pub enum Verb {
     },
     /// Convert reviews to another format.
     #[command(
-        after_help = "A rejection survives in every format: blocking issues and a rejection without findings are written as\nmust-fix findings.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
+        after_help = "A rejection survives in every format: blocking issues and a rejection without findings are written as must-fix findings.\n\nExamples:\n  countersign findings convert --to sarif review.md > review.sarif\n  countersign findings convert --to junit review.md > review.xml\n  countersign findings convert --to github-review --diff pr.diff --commit HEAD review.md"
     )]
     Convert {
+        /// Format to write.
         #[arg(long, value_parser = choices::review_form())]
         to: ConvertFormat,
+        /// Files to read; `-` is standard input.
         #[arg(required = true, value_name = "FILE|-")]
         files: Vec<String>,
         /// Diff of the pull request, for comments on its lines (github-review).
@@ -43,19 +45,24 @@ pub enum Verb {
     },
     /// Match the findings of a new review with those of an old one.
     Track {
+        /// The earlier review.
         old: String,
+        /// The new review.
         new: String,
         /// Repository to follow lines through the diff between two commits.
         #[arg(long, value_name = "DIR", requires_all = ["from", "to"])]
         repo: Option<PathBuf>,
+        /// Commit of the earlier review.
         #[arg(long, value_name = "SHA")]
         from: Option<String>,
+        /// Commit of the new review.
         #[arg(long, value_name = "SHA")]
         to: Option<String>,
     },
     /// Measure the reader on a corpus of annotated reviews; --verbose prints a line for each
     /// document that was not read perfectly.
     Score {
+        /// Directory of the corpus.
         dir: PathBuf,
         /// Use the annotations that were generated from machine formats.
         #[arg(long = "gen")]

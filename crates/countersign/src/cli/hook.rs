@@ -45,8 +45,7 @@ Examples:
   countersign hook install -- --reviewer codex --fail-on medium
   countersign hook install --post-commit
 
-With --post-commit, one review runs at a time for each repository, and the newest commit wins. `countersign status`
-shows the findings, and so does the next prompt of a session with `countersign agent install`.
+With --post-commit, one review runs at a time for each repository, and the newest commit wins. `countersign status` shows the findings, and so does the next prompt of a session with `countersign agent install`.
 
 To skip the hook once: git push --no-verify";
 

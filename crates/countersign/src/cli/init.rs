@@ -111,7 +111,7 @@ async fn prove(proposal: &mut ConfigProposal, context: &Context) -> Result<(), F
     }
     if report.is_some_and(|report| !report.is_green()) {
         out.line(format!(
-            "red commands are comments in {NAME}; after mending them, remove the # and try again: countersign doctor --project"
+            "red commands are comments in {NAME}; after fixing them, remove the # and try again: countersign doctor --project"
         ));
     }
     Ok(())
@@ -196,7 +196,7 @@ fn next_steps(proposal: &ConfigProposal) -> Vec<String> {
     let mut lines = Vec::new();
     if is_red && !has_green {
         lines.push(format!(
-            "note: no command worked, so nothing will be checked; mend what is red, remove its # in {NAME}, and try again: countersign doctor --project"
+            "note: no command worked, so nothing will be checked; fix what is red, remove its # in {NAME}, and try again: countersign doctor --project"
         ));
     }
     lines.push(format!(

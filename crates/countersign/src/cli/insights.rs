@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::git::Repository;
 use flow::insight::{FindingOutcomes, Insights};
+use flow::narrate::count_noun;
 
 use super::Context;
 use super::out::columns;
@@ -83,8 +84,8 @@ async fn show(git: Option<&Repository>, context: &Context) -> Result<ExitKind, F
 
 fn describe(all: &Insights, accepted: &[AcceptedRule]) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} tickets, {} landed, {} wait for a person; {}",
-        all.tickets,
+        "{}, {} landed, {} waiting for a person; {}",
+        count_noun(usize::try_from(all.tickets).unwrap_or(usize::MAX), "ticket"),
         all.accepted,
         all.escalated,
         all.costs.describe(),

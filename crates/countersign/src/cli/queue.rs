@@ -22,6 +22,7 @@ pub enum Verb {
         /// Only jobs in this state: waiting, ready, leased, done, dropped or dead.
         #[arg(long)]
         state: Option<String>,
+        /// Maximum number of entries.
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
         /// Continue after this job: the `next` value of the previous page.
@@ -30,6 +31,7 @@ pub enum Verb {
     },
     /// Cancel a task in an agent's queue. A running task is stopped, and its result is discarded.
     Cancel {
+        /// Id of the task, from `queue list`.
         task: String,
         /// Reason, recorded with your name.
         #[arg(long, default_value = "cancelled by hand")]
@@ -56,7 +58,8 @@ pub enum Verb {
     Limit {
         /// Name from `agent list`: claude, codex, gemini, …
         provider: Option<String>,
-        #[arg(requires = "provider")]
+        /// Maximum number of jobs at once.
+        #[arg(value_name = "N", requires = "provider")]
         most: Option<u32>,
     },
 }
@@ -154,7 +157,7 @@ async fn limit(
     if let Some(provider) = provider {
         if max.is_some() && !pauses::is_known_provider(&provider) {
             context.out.note(format!(
-                "{provider:?} is no agent CLI that Countersign knows; the limit holds only for a `command:` agent whose program has this name"
+                "Countersign knows no agent CLI called {provider:?}; the limit holds only for a `command:` agent whose program has this name"
             ));
         }
         context

@@ -75,7 +75,8 @@ pub struct Args {
     /// send open findings back. `countersign agent install` sets it up.
     #[arg(long, value_name = "CLI", conflicts_with_all = ["what", "format"])]
     hook: Option<HookCliName>,
-    /// With --hook or --background: end the review after this time [default: 540; 1800].
+    /// With --hook or --background: end the review after this time [default: 540 with
+    /// --hook, 1800 with --background].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     time_limit: Option<u64>,
     /// Review the commit without output, one at a time, for the post-commit hook.

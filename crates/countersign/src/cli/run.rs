@@ -235,8 +235,8 @@ async fn print_if_busy(app: &App, id: &TicketId, context: &Context) -> Result<()
     Ok(())
 }
 
-/// Names the process of a worker. A worker of this kind is called `MACHINE:PID:START`, of which a
-/// person can use the number of the process only.
+/// Names the process of a worker. A worker of this kind is called `MACHINE:PID:START`, and only
+/// the process number is useful to a person.
 fn worker_process(worker: &str) -> String {
     match worker.split(':').collect::<Vec<_>>().as_slice() {
         [_, pid, _] if pid.parse::<u32>().is_ok() => format!("process {pid}"),

@@ -119,7 +119,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
         out.line(line);
     }
     if !stopped.is_empty() {
-        out.line("\nnobody works on these now; continue with");
+        out.line("\nno process works on these now; continue with");
     }
     for id in &stopped {
         // With the options that found this store, so that the line works when it is pasted.
@@ -134,7 +134,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     Ok(ExitKind::Done)
 }
 
-/// Returns the open tickets that nobody works on now.
+/// Returns the open tickets that no process works on now.
 async fn stopped_tickets(
     context: &Context,
     working: &[TicketRow],

@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
     /// Write a new ticket in your editor ($VISUAL, $EDITOR) from a template.
-    #[command(after_help = NEW_HELP)]
+    #[command(after_help = editor::NEW_HELP)]
     New {
         /// Title of the ticket.
         title: Option<String>,
@@ -73,19 +73,27 @@ pub enum Verb {
         all: bool,
     },
     /// Show a ticket: its stage, rounds and findings.
-    Show { ticket: String },
+    Show {
+        /// Id of the ticket; its beginning is enough.
+        ticket: String,
+    },
     /// Show the diff of a ticket with the findings below their lines.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff {
+        /// Id of the ticket; its beginning is enough.
         ticket: String,
         /// Show an earlier round, as it was at its verdict.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         round: Option<u32>,
     },
     /// Submit your own commits on the ticket's branch, after you took the ticket over.
-    Resubmit { ticket: String },
+    Resubmit {
+        /// Id of the ticket; its beginning is enough.
+        ticket: String,
+    },
     /// Raise the budget of a ticket. A round that was stopped continues.
     Budget {
+        /// Id of the ticket; its beginning is enough.
         ticket: String,
         /// Limit to raise.
         #[arg(long, default_value = "ticket", value_parser = choices::budget_scope())]
@@ -93,9 +101,11 @@ pub enum Verb {
         /// New limit in dollars, such as `2.50`.
         #[arg(long, value_parser = parse_usd)]
         usd: Option<u64>,
-        #[arg(long)]
+        /// New limit in tokens.
+        #[arg(long, value_name = "N")]
         tokens: Option<u64>,
-        #[arg(long)]
+        /// New limit in seconds of wall time.
+        #[arg(long, value_name = "SECONDS")]
         wall_secs: Option<u64>,
         /// Reason, recorded with your name.
         #[arg(long)]
@@ -103,6 +113,7 @@ pub enum Verb {
     },
     /// Waive one open finding. Other findings stay open.
     Waive {
+        /// Id of the ticket; its beginning is enough.
         ticket: String,
         /// Id from `ticket show`: F1, F2, …
         finding: String,
@@ -119,6 +130,7 @@ pub enum Verb {
     ImportFindings(comment::ImportArgs),
     /// Cancel a ticket for good.
     Cancel {
+        /// Id of the ticket; its beginning is enough.
         ticket: String,
         /// Reason, recorded with your name.
         #[arg(long, default_value = "cancelled by hand")]
@@ -142,12 +154,6 @@ impl Verb {
         }
     }
 }
-
-const NEW_HELP: &str = "\
-Examples:
-  countersign ticket new
-  countersign ticket new \"Greet the user by name\" --no-edit
-  countersign ticket new --file tickets/greet.md";
 
 /// Parses dollars such as `2.50` into millionths.
 fn parse_usd(word: &str) -> Result<u64, String> {

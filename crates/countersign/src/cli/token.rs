@@ -35,7 +35,7 @@ pub enum Verb {
     /// Make a link that shows one ticket and its diff to everybody who has it: read-only, without
     /// transcripts and costs, with an end. It is shown only once.
     Share {
-        /// The ticket.
+        /// Id of the ticket.
         #[arg(long, value_name = "TICKET")]
         ticket: String,
         /// Lifetime: 90s, 30m, 8h or 7d; at most 90d.
@@ -45,9 +45,15 @@ pub enum Verb {
     /// List tokens and links to tickets, without their secrets.
     List,
     /// Revoke a token, or a link to a ticket.
-    Revoke { token: String },
+    Revoke {
+        /// Id of the token or link, from `token list`.
+        token: String,
+    },
     /// Replace the secret of a token; the old one stops working.
-    Rotate { token: String },
+    Rotate {
+        /// Id of the token, from `token list`.
+        token: String,
+    },
 }
 
 /// Parses a duration such as `8h` into seconds.

@@ -80,7 +80,7 @@ impl Repository {
             Some(configured) if configured != git_dir => match fs::canonicalize(&configured) {
                 Ok(path) if path.is_dir() => Tree::At(path),
                 Ok(_) | Err(_) => Tree::Unclear(format!(
-                    "core.worktree of {git} names {}, which is no directory; set it right with \
+                    "core.worktree of {git} names {}, which is not a directory; set it right with \
                      `git config core.worktree`",
                     configured.display()
                 )),

@@ -1,4 +1,4 @@
-//! Proves the base before anybody is paid: runs the setup and the checks on it, in the sandbox of a
+//! Proves the base before a builder starts: runs the setup and the checks on it, in the sandbox of a
 //! check.
 //!
 //! A green result is remembered by content and configuration, on this machine: the next ticket on

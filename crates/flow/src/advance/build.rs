@@ -294,7 +294,7 @@ pub fn known_red_checks(ticket: &Ticket, submission: &Submission) -> Option<Chec
 fn describe_base_red(base: &str, red: &[&CheckResult], hint: &str) -> String {
     let commit = crate::narrate::short_commit(base);
     let mut parts = vec![format!(
-        "The base commit {commit} is red, so no agent was started and nothing was paid."
+        "The base commit {commit} is red, so no agent was started and nothing was spent."
     )];
     parts.extend(red.iter().map(|result| result.describe_end()));
     if !hint.is_empty() {

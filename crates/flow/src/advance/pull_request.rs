@@ -102,7 +102,7 @@ impl Transition<'_> {
         } else if !seen.red.is_empty() && minds_red_checks(&self.ticket) {
             self.void_approval();
             // With these results an unchanged commit is recognised as known to be red, and a person
-            // who accepts it is told of them.
+            // sees them before accepting it.
             let commit = seen.head.clone();
             let known = self.ticket.checks.get_or_insert_with(|| Checks {
                 commit,

@@ -36,7 +36,7 @@ pub fn label_problems(labels: &[String], found: &mut Vec<String>) {
         if !is_plain {
             let shown = findings::shorten(&findings::one_line(label), 40);
             found.push(format!(
-                "landing.pr_labels: {shown:?} is no label: write one line of at most {LABEL_CHARS_MAX} characters without commas"
+                "landing.pr_labels: {shown:?} is not a label: write one line of at most {LABEL_CHARS_MAX} characters without commas"
             ));
         }
     }

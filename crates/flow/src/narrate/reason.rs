@@ -20,7 +20,10 @@ pub fn describe_reason(reason: &Reason) -> String {
         Reason::Budget { limit } => format!("the budget is used up ({limit})"),
         Reason::NoUsableReview { attempts } => format!("no usable review in {attempts} attempts"),
         Reason::NobodyToJudge { why } => {
-            format!("nobody can judge it: {}", findings::one_line(why))
+            format!(
+                "no agent may review or verify it: {}",
+                findings::one_line(why)
+            )
         }
         Reason::RefusedOverNotes { findings } => {
             let ids = findings.join(", ");

@@ -65,7 +65,7 @@ impl Policy {
         };
         judges.find(stuck).map(|_| {
             format!(
-                "fallback.build = {builder:?} also judges: name somebody who does not, or give that judge a fallback of its own"
+                "fallback.build = {builder:?} also reviews or verifies: name an agent that does not, or give that reviewer a fallback of its own"
             )
         })
     }

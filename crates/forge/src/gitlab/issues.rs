@@ -146,7 +146,7 @@ impl Tracker for Gitlab {
                 &text(&project, "path_with_namespace"),
             ),
             login,
-            // Whoever gets an answer may read: the project may be public.
+            // An answer proves that the account may read: the project may be public.
             permission: permission(level.max(1)),
             capabilities: CAPABILITIES,
         })

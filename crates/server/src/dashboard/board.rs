@@ -46,8 +46,8 @@ pub async fn show(context: Viewer) -> PageResult {
         }
         @if total.iter().all(|(_, count)| *count == 0) {
             (empty("No tickets yet.", &html! {
-                p { "Add one and run it:" }
-                pre { "countersign ticket add \"Greet by name\"\ncountersign run" }
+                p { "Add one and run it, in its repository:" }
+                pre { "countersign run \"Greet by name\"" }
             }))
         }
         div.board { @for column in &columns { (column) } }

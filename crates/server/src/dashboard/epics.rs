@@ -39,7 +39,7 @@ pub async fn list_part(context: &PageContext) -> Result<Markup, PageError> {
             @if items.is_empty() {
                 (empty("No epics yet.", &html! {
                     p { "An epic is several tickets that depend on each other and are signed as a whole." }
-                    p { code { "countersign epic add FILE" } }
+                    p { code { "countersign run EPIC.yaml" } }
                 }))
             } @else {
                 table.rows { tbody { @for epic in &items {

@@ -69,7 +69,7 @@ struct HighlightCache {
 impl HighlightCache {
     fn insert(&mut self, key: String, colours: &FileColours) {
         let spans: usize = colours.iter().map(Vec::len).sum();
-        // Old diffs are rarely read again, so it is enough to begin anew at the limit.
+        // Old diffs are rarely read again, so it is enough to start again at the limit.
         if self.spans + spans > CACHED_SPANS_MAX {
             self.files.clear();
             self.spans = 0;

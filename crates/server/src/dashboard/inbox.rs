@@ -34,7 +34,7 @@ pub async fn show(context: Viewer) -> PageResult {
 
 async fn body(context: &PageContext) -> Result<Markup, PageError> {
     let app = &context.app;
-    // The oldest first: whoever waits longest is served first.
+    // Oldest first: the ticket that has waited longest comes first.
     let filter = TicketFilter::parse("stage:escalated");
     let rows = ticket_search::search(app, &filter, (Some("updated"), None), SHOWN_MAX).await?;
     let mut waiting = Vec::with_capacity(rows.items.len());

@@ -131,7 +131,7 @@ pub async fn log_in(State(state): State<ServerState>, body: Bytes) -> Response {
         Err(error) => return error.into_response(),
     };
     let next = form.get("next").unwrap_or("/");
-    // Wrong secrets are as slow as one caller may be, whoever sends them.
+    // All senders of wrong secrets share the rate limit of one caller.
     if !state.allows_call("login") {
         let why = "too many logins at once; wait a second";
         return PageError::new(StatusCode::TOO_MANY_REQUESTS, why).into_response();

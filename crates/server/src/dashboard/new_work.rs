@@ -334,7 +334,7 @@ async fn epic_form(
                     label for="tickets" { "Tickets, one in each line" }
                     textarea #tickets name="tickets" required rows="8" spellcheck="false"
                         placeholder="greet-by-name: Greet by name\ngreet-politely: Greet politely (after greet-by-name)" { (draft.tickets) }
-                    label for="coordination" { "Demands on every ticket, one in each line" }
+                    label for="coordination" { "Requirements for every ticket, one in each line" }
                     textarea #coordination name="coordination" rows="3" { (draft.coordination) }
                     (repository_field(context, &draft.repository).await?)
                     div.choices {

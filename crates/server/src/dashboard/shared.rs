@@ -55,14 +55,14 @@ async fn open(
     }
     match share_links::open(&state.app, secret, id).await? {
         LinkState::Open => {
-            // The weakest role, whoever looks at the page. A browser with a session gets no more
+            // The weakest role for every visitor: a session in the browser gives no further rights
             // here.
             let app = state.app.acting_as(Actor::new("shared link", Role::Viewer));
             let ticket = app.ticket(id).await?.ticket;
             Ok((app, ticket))
         }
-        // Whoever had the secret may know that it has ended. A secret that never was is a plain
-        // 404.
+        // The holder of a real secret may know that the link has ended. An unknown secret is a
+        // plain 404.
         LinkState::Ended => Err(PageError::new(
             StatusCode::GONE,
             "This link has ended. Ask the person who gave it to you for a new one.",

@@ -377,12 +377,12 @@ pub fn decision_form(
 /// Explains a choice in the words of `countersign escalation`.
 fn meaning(choice: &str) -> &'static str {
     match choice {
-        "accept" => "accept the change as it is",
-        "continue" => "allow further rounds",
-        "take-over" => "you finish the work yourself",
-        "reset" => "start again from the base",
-        "reassign" => "give it to another builder or reviewer",
-        "reject" => "end the ticket without the change",
+        "accept" => "done despite open findings, which are waived in your name",
+        "continue" => "one more round, or retry the interrupted step",
+        "take-over" => "you fix it by hand and resubmit; until then the ticket is blocked",
+        "reset" => "restart the count of rounds",
+        "reassign" => "assign another builder or reviewer",
+        "reject" => "the ticket fails",
         _ => "",
     }
 }

@@ -1,6 +1,6 @@
 //! TLS to `PostgreSQL`, with the modes and names of its own client library.
 //!
-//! `require` encrypts and proves nothing: whoever can redirect the connection can read it.
+//! `require` encrypts and proves nothing: an attacker that can redirect the connection can read it.
 //! `verify-ca` proves that an authority of yours made the certificate, `verify-full` also that it
 //! was made for this host.
 

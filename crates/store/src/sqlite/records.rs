@@ -101,7 +101,7 @@ impl Tx<'_> {
         let marked = self
             .db
             .prepare_cached(
-                // The first reader counts; whoever comes later learns that it was not the first.
+                // The first reader counts; a later one learns that it was not the first.
                 "UPDATE messages SET processed_at = ?2 WHERE id = ?1 AND processed_at IS NULL",
             )?
             .execute(params![message, at.0])?;

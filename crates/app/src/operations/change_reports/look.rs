@@ -1,5 +1,5 @@
 //! One look at the pull request of a ticket: reads it, reports what it shows, and writes what is
-//! missing. Each step reads the state anew, so a look that was killed is made again from the start.
+//! missing. Each step reads the state again, so a look that was killed is made again from the start.
 
 use engine::coordinator::Report;
 use engine::git::{Oid, Repository};

@@ -27,9 +27,9 @@ pub const PROJECT: &[(&str, &str)] = &[
 pub enum DemoCourse {
     /// Approved in the first round.
     Smooth,
-    /// The reviewer finds a defect, the builder mends it.
+    /// The reviewer finds a defect, the builder fixes it.
     Rework,
-    /// The builder never mends it, so a person decides.
+    /// The builder never fixes it, so a person decides.
     Escalates,
     /// The test fails first.
     RedFirst,
@@ -225,7 +225,7 @@ impl CrowdTicket {
     fn build_round(&self, round: usize, text: &str) -> Value {
         let (given, expected) = self.expected;
         let test = format!("test \"$(sh {} '{given}')\" = '{expected}'\n", self.file());
-        // Each round changes something, also that of a builder who mends nothing.
+        // Each round changes something, even if the builder fixes nothing.
         let text = match round {
             1 => text.to_owned(),
             _ => format!("{text}# round {round}\n"),

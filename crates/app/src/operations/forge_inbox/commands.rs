@@ -78,7 +78,7 @@ impl ForgeInbox {
             // A permission that would be enough, to ask first what needs no call.
             permission: ForgePermission::Write,
         };
-        // Nobody is looked up whose command would be refused anyway.
+        // Do not look up an author whose command would be refused anyway.
         if found.is_own {
             return Ok(Err(CommandRefusal::Own));
         }

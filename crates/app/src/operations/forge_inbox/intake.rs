@@ -133,7 +133,7 @@ impl ForgeInbox {
     ) -> Result<(), Failure> {
         let list = neutralise_line_of(&waiting.join(", "));
         let body = format!(
-            "Countersign waits with this issue: {list} must be done first and is no ticket. Close it, or give it the label `{}`.",
+            "Countersign waits with this issue: {list} must be done first and has no ticket. Close it, or give it the label `{}`.",
             client.link.section.intake_label
         );
         self.comment_once(client, key, "ticket", body).await

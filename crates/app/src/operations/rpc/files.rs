@@ -82,7 +82,7 @@ pub fn check_artefacts(
         let path_found = lease.and_then(|lease| parse_run_path(ticket, lease, &artefact.path));
         if path_found.is_none() || !is_own_ticket {
             let why = format!(
-                "{:?} is no place for a file of this job",
+                "{:?} is not a valid path for a file of this job",
                 short(&artefact.path)
             );
             return Err(CallRefusal::barred(why));
@@ -106,7 +106,10 @@ impl Caller<'_> {
             bytes,
         } = attachment;
         let Some(place) = parse_run_path(&ticket, lease, &path) else {
-            let why = format!("{:?} is no place for a file of this job", short(&path));
+            let why = format!(
+                "{:?} is not a valid path for a file of this job",
+                short(&path)
+            );
             return Err(CallRefusal::barred(why));
         };
         let bytes = check_file(place.below, bytes.0)?;

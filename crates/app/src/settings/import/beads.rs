@@ -313,7 +313,7 @@ fn state(
             left_out("is an epic: its children are the tickets")
         }
         kind @ ("message" | "gate" | "molecule" | "milestone" | "event" | "decision") => {
-            left_out(&format!("is a {kind}, which is no change of code"))
+            left_out(&format!("is a {kind}, which is not a change of code"))
         }
         _ => TaskState::Open,
     }

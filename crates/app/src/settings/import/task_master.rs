@@ -228,7 +228,7 @@ impl TaskMasterReader<'_> {
             match number(need) {
                 Some(text) => needs.push(text),
                 None => self.report.not_understood.push(format!(
-                    "{id} has the dependency {}, which is no id: dropped",
+                    "{id} has the dependency {}, which is not an id: dropped",
                     shown(need)
                 )),
             }

@@ -24,12 +24,13 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub struct CommentArgs {
+    /// Id of the ticket; its beginning is enough.
     pub ticket: String,
     /// File and line in the ticket's current commit, such as `src/main.rs:12` or
     /// `src/main.rs:12-15`. A file without a line is possible.
     #[arg(value_name = "FILE:LINE")]
     place: String,
-    /// Text that says what is wrong. The first line is the title. `-` reads the standard input.
+    /// Description of the defect. The first line is the title. `-` reads the standard input.
     text: String,
     /// The ticket cannot land before this is fixed and verified. An approval that has not landed
     /// yet is taken back.
@@ -45,6 +46,7 @@ pub struct CommentArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ImportArgs {
+    /// Id of the ticket; its beginning is enough.
     pub ticket: String,
     /// The report. `-` reads the standard input.
     file: String,

@@ -126,7 +126,7 @@ fn a_ticket_file_that_is_not_one_is_refused() {
         &expect![[r#"
             exit 2
             error: ROOT/untitled.md is not a ticket: it has no title
-              hint: begin it with `# What shall be done`, or give it `title: …`
+              hint: begin it with `# The wanted change`, or give it `title: …`
         "#]],
     );
     let unknown = b"---\nid: T-1\npriorty: 3\n---\n# Title\n";

@@ -55,7 +55,7 @@ fn the_help_names_every_verb_and_every_exit_code() {
               insights     Show frequent findings, reviewer accuracy, cost, and rules that would help
 
             Servers and workers:
-              serve        Serve agents over MCP, and people and programs over REST
+              serve        Serve the dashboard for people, MCP for agents and REST for programs
               open         Print the address of the server and a link that logs your browser in to its dashboard
               worker       Run jobs from the queues, on any machine that reaches the server or the database
               queue        List and cancel jobs and tasks, pause queues, and limit providers

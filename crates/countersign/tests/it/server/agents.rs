@@ -8,7 +8,7 @@ use super::{Clone, assignment, at_work, submit, ten};
 use crate::support::server::Server;
 use crate::support::{SETTINGS, World, until};
 
-/// What is measured of a ticket that was sent back once.
+/// Metrics of a ticket that was sent back once.
 const OF_TWO_ROUNDS: [&str; 7] = [
     "countersign_approvals_total{round=\"2\"} 1",
     "countersign_rounds_total{builder=\"bea\",verdict=\"rejected\"} 1",
@@ -40,7 +40,7 @@ fn a_change_is_built_reviewed_reworked_and_landed_over_mcp() {
         server.token("bea", "builder", &[]),
         server.token("rex", "reviewer", &[]),
     );
-    // Who watches from the beginning sees the same as who comes at the end.
+    // A reader from the beginning sees the same metrics as one that comes at the end.
     let metrics = |server: &Server<'_>| server.rest("GET", "/metrics", &Value::Null).is(200).body;
     assert!(!metrics(&server).contains("countersign_claim_seconds_bucket"));
     server.add("greet");
@@ -314,7 +314,7 @@ fn a_refusal_in_the_summary_or_a_checkpoint_is_not_lost() {
     let why = server
         .tool(&reviewer, "checkpoint", &json!({"summary": refusal}))
         .unwrap_err();
-    assert!(why.contains("a checkpoint is no verdict"), "{why}");
+    assert!(why.contains("a checkpoint is not a verdict"), "{why}");
     server
         .tool(
             &reviewer,
@@ -326,7 +326,7 @@ fn a_refusal_in_the_summary_or_a_checkpoint_is_not_lost() {
     server.tool(&reviewer, "send_message", &approved).unwrap();
     let aside = json!({"to": "bea", "type": "info", "content": refusal});
     let why = server.tool(&reviewer, "send_message", &aside).unwrap_err();
-    assert!(why.contains("its type is no verdict"), "{why}");
+    assert!(why.contains("its type is not a verdict"), "{why}");
     server
         .tool(&reviewer, "complete", &json!({"summary": refusal}))
         .unwrap();
@@ -508,7 +508,7 @@ fn a_task_waits_for_those_it_depends_on_and_for_good_where_one_is_cancelled() {
     assert_eq!(takes(&dev), json!(null), "begun is not complete");
     completes(&qa).unwrap();
     assert_eq!(takes(&dev), *second);
-    // What will never be completed is waited for until somebody cancels that too.
+    // A task that waits for one that never completes waits until it is cancelled too.
     let cancel = |id: &Value| {
         let path = format!("/api/v1/tasks/{}/cancel", id.as_str().unwrap());
         server

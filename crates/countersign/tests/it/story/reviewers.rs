@@ -26,7 +26,7 @@ fn says(world: &World, more: &str) {
     world.commit("settings");
 }
 
-/// Who reported each finding.
+/// Returns the reporter of each finding.
 fn reported(world: &World) -> Vec<Value> {
     let ticket = world.ticket("greet");
     let ledger = ticket["ledger"].as_array().unwrap();
@@ -241,5 +241,5 @@ fn a_stand_in_that_leaves_nobody_to_judge_is_refused_before_the_start() {
         &format!("[policy.fallback]\nbuild = {}\n", json!(judge)),
     );
     let ran = greet_with(&world, &smooth(), &["--verifier", &judge]).ends_with(2);
-    assert!(ran.err.contains("also judges"), "{}", ran.err);
+    assert!(ran.err.contains("also reviews or verifies"), "{}", ran.err);
 }

@@ -15,7 +15,7 @@ use crate::support::server::Server;
 use crate::support::{SETTINGS, World, reached};
 
 const SECRET: &str = "s3cr3t-w0rd";
-/// Nobody is asked and nothing is waited for.
+/// Time within which a remote is refused: no prompt, no waiting.
 const PROMPT: Duration = Duration::from_secs(20);
 
 /// A project whose workers get it from where it came from; the path of what they share.
@@ -87,7 +87,7 @@ fn must_be_kept_apart(world: &World, own: &[&str]) {
     assert!(!log.out.contains(SECRET));
 }
 
-/// What all programs of this world have said.
+/// Returns the output of all programs of this world.
 fn said(world: &World) -> String {
     let files = fs::read_dir(world.root()).unwrap();
     let files = files.map(|file| file.unwrap().path());
@@ -157,7 +157,8 @@ fn a_remote_that_wants_a_password_is_left_and_nobody_is_asked() {
     let server = only_abroad(&world, &format!("https://{}/shared.git", forge.address));
     let east = Machine::new(&world, &server, "east");
     let strange = east.worker(&[]);
-    assert!(reached(PROMPT, || said(&world).contains("is not worked on here")));
+    assert!(reached(PROMPT, || said(&world)
+        .contains("is skipped by this worker")));
     drop(strange);
     let said_of_it = said(&world);
     assert!(said_of_it.contains("certificate"), "{said_of_it}");

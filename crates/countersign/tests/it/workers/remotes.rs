@@ -119,7 +119,7 @@ fn a_repository_that_nobody_can_reach_is_said_so() {
         let mut texts = files.filter_map(|file| fs::read_to_string(file.unwrap().path()).ok());
         texts.any(|text| {
             text.contains(
-                "is not worked on here: the commit is not on this machine yet; it has been requested",
+                "is skipped by this worker: the commit is not on this machine yet; it has been requested",
             )
         })
     };

@@ -152,7 +152,7 @@ const REFUSED: &[(&str, &str, Make)] = &[
     ),
     (
         "core.worktree without a directory",
-        "which is no directory",
+        "which is not a directory",
         |root| {
             let form = configured(root, &[]);
             let file = form.dir.join("a.txt");

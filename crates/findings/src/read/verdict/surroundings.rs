@@ -422,7 +422,7 @@ fn is_notes_heading(heading: &str) -> bool {
 /// Returns whether code holds a refusal, or sentences of prose that are not harmless.
 fn refuses_in_code(code: &str) -> bool {
     const LINES_MAX: usize = 5_000;
-    // What is not read may refuse.
+    // The unread part may refuse.
     if code.lines().nth(LINES_MAX).is_some() {
         return true;
     }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::super::PageContext;
 use super::super::layout::icon;
-use super::super::parts::{duration, encode, grouped, outcome, short, stage, time, usd};
+use super::super::parts::{counted, duration, encode, grouped, outcome, short, stage, time, usd};
 use app::operations::TicketRow;
 
 pub fn facts(ticket: &Ticket) -> Markup {
@@ -123,7 +123,7 @@ fn approved_by(by: &ApprovedBy) -> String {
         ApprovedBy::Reviewers { names, .. } => names.join(", "),
         ApprovedBy::Person { name, .. } => name.clone(),
         ApprovedBy::Earlier { round } => format!("The approval of round {round}"),
-        ApprovedBy::NobodyAsPolicySays => "Nobody, as the policy says,".to_owned(),
+        ApprovedBy::NobodyAsPolicySays => "Without a review, as the policy says,".to_owned(),
     }
 }
 
@@ -148,8 +148,14 @@ pub fn forecast(forecast: &Forecast) -> Markup {
 
 fn basis(basis: &ForecastBasis) -> String {
     match basis {
-        ForecastBasis::OwnRounds { rounds } => format!("from its own {rounds} rounds"),
-        ForecastBasis::History { runs } => format!("from {runs} earlier runs of its agents"),
+        ForecastBasis::OwnRounds { rounds } => {
+            let rounds = usize::try_from(*rounds).unwrap_or(usize::MAX);
+            format!("from its own {}", counted(rounds, "round"))
+        }
+        ForecastBasis::History { runs } => {
+            let runs = usize::try_from(*runs).unwrap_or(usize::MAX);
+            format!("from {} of its agents", counted(runs, "earlier run"))
+        }
         // No sentence with an empty list of names.
         ForecastBasis::Unknown { agents } if agents.is_empty() => {
             "No estimate: no agent has worked in this repository yet.".to_owned()
