@@ -707,7 +707,7 @@ export const CHECKS = [
   { number: 22, name: "a browser whose clock is three days ahead", async perform({ browser, scene, report }) {
     const { page, trouble } = await logIn(browser, scene);
     await page.clock.install({ time: Date.now() + 3 * 86400000 });
-    await scene.add("clocked", "Added beside another clock");
+    await scene.add("clocked", "Added under another clock");
     await page.goto(`${scene.url}/tickets/clocked`);
     await page.clock.runFor(40000);
     const age = await page.locator("#head time").first().textContent();

@@ -184,7 +184,7 @@ fn play(ground: &Path, name: &str, path: &OsString) -> Story {
     }
 }
 
-/// The program that cargo built beside this one.
+/// Returns the program that cargo built next to this one.
 fn countersign() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let program = own.parent().unwrap().parent().unwrap().join("countersign");

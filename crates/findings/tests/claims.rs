@@ -323,7 +323,7 @@ fn long_review() -> String {
     )
 }
 
-// Length must not hide what stands beside an approval.
+// Length must not hide the text next to an approval.
 #[test]
 fn a_long_review_hides_nothing() {
     let head = long_review();

@@ -257,7 +257,7 @@ fn fsyncs(dir: &Path) -> Times {
     Times::of((0..200).map(one).collect())
 }
 
-/// From the moment at which a task is asked for until the agent that waits for it has it in hand.
+/// Time from the request for a task until the waiting agent has it.
 async fn wake_ups(house: &LoadServer) {
     let mut times = Vec::new();
     let mut waiter = Caller::new(&house.address, &house.tokens[0]).await;
@@ -285,7 +285,7 @@ async fn wake_ups(house: &LoadServer) {
     }
     let times = Times::of(times);
     println!(
-        "\nwake-up, from enqueued to in hand: p50 {:.2} ms, p99 {:.2} ms",
+        "\nwake-up, from enqueue to delivery: p50 {:.2} ms, p99 {:.2} ms",
         times.at(0.5),
         times.at(0.99)
     );

@@ -1,5 +1,5 @@
-//! What the program says: its help, each verb on a small world, and a clear word for bad input.
-//! `UPDATE_EXPECT=1 cargo test -p countersign --test it cli` writes the snapshots anew.
+//! Tests the output of the program: its help, each verb on a small world, and messages on bad input.
+//! `UPDATE_EXPECT=1 cargo test -p countersign --test it cli` writes the snapshots again.
 #![expect(
     clippy::needless_raw_string_hashes,
     clippy::too_many_lines,

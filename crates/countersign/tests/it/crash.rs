@@ -34,7 +34,7 @@ fn postgres() -> Option<String> {
     Some(server?.into_string().unwrap())
 }
 
-/// What a campaign came to, for its last line.
+/// Counts of a campaign, for its last line.
 #[derive(Debug, Default)]
 struct Tally {
     trials: u32,

@@ -1,4 +1,4 @@
-//! What is written for people stays true: schemas, reference, and every command of the documents.
+//! Keeps the documents true: schemas, reference, and every command in them.
 //! `UPDATE_EXPECT=1 cargo test -p countersign --test it docs` writes the generated parts again.
 
 mod console;

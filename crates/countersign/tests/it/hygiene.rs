@@ -1,5 +1,5 @@
-//! What keeps the person's data whole, private and readable: a database that is lost under a run,
-//! modes of files, characters that nobody sees, secrets that are printed, path patterns.
+//! Tests that the person's data stays whole, private and readable: a database that is lost under a
+//! run, modes of files, invisible characters, secrets that are printed, path patterns.
 
 mod characters;
 mod lost_database;

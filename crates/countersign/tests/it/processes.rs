@@ -1,5 +1,5 @@
 //! The process table: agents that cling to life, flood their pipes or never end, through the real
-//! binary. Each comes to an outcome that is on record, nobody survives, and Countersign stays small.
+//! binary. Each run has a recorded outcome, no process survives, and Countersign stays small.
 //!
 //! The ordinary tests take a sample. `COUNTERSIGN_PROCESS_TABLE=1` runs all of it, with the sandbox
 //! and without, at full size, and prints the table that docs/sandbox.md has.
@@ -15,12 +15,12 @@ use crate::support::crew::smooth;
 use crate::support::processes::{marked, signal};
 use crate::support::{DEADLINE, Running, SETTINGS, TICKET, World, reached, say, told, until};
 
-/// What Countersign may take of the machine's memory while an agent floods it.
+/// Largest memory of Countersign while an agent floods it with output.
 const PEAK_KIB_MAX: u64 = 200 << 10;
 
 struct Case {
     name: &'static str,
-    /// What the agent does; `TOKEN` stands for a number that nobody else sleeps for.
+    /// Script of the agent; `TOKEN` stands for a number that no other process sleeps for.
     script: &'static str,
     settings: &'static str,
     /// Part of the outcome on record.
@@ -82,7 +82,7 @@ if os.fork() == 0:
     os.execvp(\"sleep\", [\"sleep\", \"TOKEN\"])
 ' || true",
         settings: SOON,
-        // Where it may trace, it stops its own parent and nobody goes on.
+        // If it may trace, it stops its own parent, and neither continues.
         outcome: "",
         ..PLAIN
     },
@@ -181,7 +181,7 @@ struct Size {
     part: &'static str,
 }
 
-/// What costs more to read comes in so much smaller a flood.
+/// Divisor of the size of a flood that is expensive to read.
 const PARTS: u64 = 8;
 
 impl Case {

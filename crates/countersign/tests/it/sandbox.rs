@@ -170,7 +170,7 @@ fn a_root_that_takes_long_to_build_is_waited_for() {
     assert!(said.contains("it began"), "{said}");
 }
 
-/// Whoever left group, session and environment, ignores every polite request or holds the pipe.
+/// Starts processes that leave group, session and environment, ignore signals or hold the pipe.
 const CLINGERS: &str = "trap '' TERM INT HUP
 (setsid env -i sleep 613 >/dev/null 2>&1 </dev/null &)
 (trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 613; sleep 613' &)

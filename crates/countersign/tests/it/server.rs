@@ -64,7 +64,7 @@ impl<'a> Clone<'a> {
     }
 }
 
-/// A builder with `greet` in hand, the change committed and not yet put forward: its token, its
+/// A builder that holds `greet`, with the change committed and not yet submitted: its token, its
 /// assignment and where it works.
 fn at_work<'a>(world: &'a World, server: &Server<'_>) -> (String, Value, Clone<'a>) {
     let builder = server.token("bea", "builder", &[]);

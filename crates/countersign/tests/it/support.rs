@@ -373,14 +373,15 @@ impl World {
         events.iter().filter(|name| *name == event).count()
     }
 
-    /// How often this was noted beside the tickets' own events.
+    /// Counts how often the log has this event, including events outside tickets.
     pub fn count_of(&self, event: &str) -> usize {
         let log = self.json(&["log", "--limit", "10000"]);
         let events = log["events"].as_array().cloned().unwrap_or_default();
         events.iter().filter(|one| one["event"] == event).count()
     }
 
-    /// What holds whatever has happened: the log gives what is stored, git's objects are whole.
+    /// Checks invariants that hold after any event: the log replays to the stored state, and git's
+    /// objects are whole.
     pub fn must_be_sound(&self) {
         let audit = self.call(&["doctor", "--verify-log"]);
         assert_eq!(audit.code, 0, "{}{}", audit.out, audit.err);
@@ -393,7 +394,7 @@ impl World {
     }
 }
 
-/// Where a program's words go.
+/// Files for the output of a program.
 struct Said {
     out: PathBuf,
     err: PathBuf,
@@ -524,7 +525,7 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
     assert!(reached(DEADLINE, holds), "it never happened that {what}");
 }
 
-/// What a test is told from outside; only the long campaigns and the databases are.
+/// Reads a variable of the test run. Only long campaigns and databases have any.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where the tests read their own environment"
@@ -533,7 +534,7 @@ pub fn told(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Past the test harness, which would keep it to itself.
+/// Prints a line past the test harness, which would capture it.
 pub fn say(text: &str) {
     use std::io::Write;
     let line = format!("{text}\n");

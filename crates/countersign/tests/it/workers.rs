@@ -1,4 +1,5 @@
-//! Workers beside each other: who takes up what, who lets go of it, and that nothing is done twice.
+//! Several workers at once: which of them takes a job, which gives it up, and that nothing is done
+//! twice.
 
 pub mod database;
 mod fleet;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use crate::support::crew::{always, answers, built_by, runs, writes};
 use crate::support::{DEADLINE, Running, World, reached};
 
-/// Nobody is asked, nothing is merged: a ticket is one build and one check.
+/// Without review and landing, so that a ticket is one build and one check.
 const PLAIN: &str = "\
 [checks]
 test = \"true\"

@@ -1,4 +1,4 @@
-//! What needs a program of its own in front: the hidden verbs, through a real binary.
+//! Tests that need a real binary: the hidden verbs.
 #![expect(
     clippy::unwrap_used,
     reason = "a test stops where its ground is missing"

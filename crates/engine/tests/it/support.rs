@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The example `launcher`, which cargo builds beside the tests.
+/// The example `launcher`, which cargo builds next to the tests.
 pub fn launcher() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let launcher = tests

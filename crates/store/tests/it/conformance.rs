@@ -1,4 +1,4 @@
-//! What every store keeps to. A function is a fact; `facts!` runs each on each database.
+//! Rules for every store. A function is a fact; `facts!` runs each on each database.
 
 pub mod claims;
 pub mod crowd;

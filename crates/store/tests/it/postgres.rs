@@ -1,4 +1,4 @@
-//! What only `PostgreSQL` has: a server that can be away, and connections that break.
+//! Tests what only `PostgreSQL` has: a server that can be away, and connections that break.
 
 use std::time::Duration;
 

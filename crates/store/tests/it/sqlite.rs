@@ -1,4 +1,4 @@
-//! What only `SQLite` has: a file that several processes share, and a disk under it.
+//! Tests what only `SQLite` has: a file that several processes share, and a disk under it.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -19,7 +19,7 @@ use crate::support::{
     LONG, TestStore, ask, blank, claim_one, creation, free, id, number, open, step, waived,
 };
 
-/// What a child process is to do, and on which file.
+/// Variable with the role of a child process and its file.
 const CHILD: &str = "COUNTERSIGN_TEST_CHILD";
 
 fn child(role: &str, place: &str) -> Child {
@@ -291,7 +291,7 @@ async fn no_work_is_begun_when_little_room_is_left() {
     let store = store::open_with(&house.place, greedy).await.unwrap();
     let refused = store.claim(&ask("work")).await.unwrap_err();
     assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
-    // What has to be recorded still is.
+    // Decisions are still recorded.
     store.commit(creation(blank("T-1"))).await.unwrap();
     assert!(Path::new(&format!("{}-ballast", house.place)).exists());
     claim_one(&*house.store, &ask("work")).await;
@@ -325,7 +325,7 @@ async fn fill_the_disk(place: &str) {
         body: json!({ "error": error.to_string() }),
     };
     store.note(noted).await.unwrap();
-    // What was acknowledged is there, and what was refused is not.
+    // Acknowledged changes are there, and refused ones are not.
     assert!(
         store
             .ticket(&id(&format!("T-{last}")))

@@ -47,7 +47,7 @@ impl TestStore {
         })
     }
 
-    /// What is left to remove when the test has passed.
+    /// Returns the schema of a `PostgreSQL` store, which is removed when the test has passed.
     pub fn schema(&self) -> Option<String> {
         Self::schema_of(&self.place)
     }
@@ -99,7 +99,7 @@ pub fn server_with_tls() -> Option<(String, String)> {
     Some((place, authority))
 }
 
-/// Runs a statement beside the store.
+/// Runs a statement on a connection of its own, not through the store.
 pub async fn on_server(place: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(place, tokio_postgres::NoTls)
         .await

@@ -62,7 +62,7 @@ fn one<'a, 'w>(words: &'a [&'w str], allowed: &[String]) -> (bool, &'a [&'w str]
     }
 }
 
-/// What is wrong with the packages of `cargo metadata`.
+/// Lists the problems of the packages of `cargo metadata`.
 fn objections(metadata: &Value, allowed: &[String]) -> Vec<String> {
     let mut objections = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What the Cargo manifests must keep to: the direction of dependencies, each named once.
+//! Rules for the Cargo manifests: the direction of dependencies, each named once.
 
 use std::collections::BTreeSet;
 

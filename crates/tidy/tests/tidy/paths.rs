@@ -77,7 +77,7 @@ pub fn code_map(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
-/// What is in backticks, line by line, from a heading to the next of its level.
+/// Returns the texts in backticks, line by line, from a heading to the next of its level.
 fn quoted_below(tree: &Tree, path: &str, heading: &str) -> Vec<(usize, Vec<String>)> {
     let quoted = Regex::new("`([^`]+)`").expect("a fixed pattern");
     let text = tree.text(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a rule is and how it is seen: by a pattern in one layer of the sources, or by a look at the
+//! A rule and how a breach of it is found: by a pattern in one layer of the sources, or by a look at the
 //! whole tree.
 
 use regex::Regex;

@@ -649,7 +649,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         fact: "no `mod.rs`",
-        instead: "foo.rs beside foo/",
+        instead: "foo.rs next to foo/",
         checks: &[Check::Whole(mod_files)],
         planted: &[
             ("crates/engine/src/git/mod.rs", ""),

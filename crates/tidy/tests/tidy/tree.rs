@@ -115,7 +115,7 @@ impl Tree {
             .collect()
     }
 
-    /// Where the modules live that are declared as `#[cfg(test)] mod name;`.
+    /// Returns the places of modules that are declared as `#[cfg(test)] mod name;`.
     fn declared_for_tests(&self) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
         for (path, file) in &self.files {

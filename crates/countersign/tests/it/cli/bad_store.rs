@@ -23,7 +23,7 @@ fn run_refused(world: &World, wanted: &Expect) {
     );
 }
 
-/// A world whose database is there, closed and whole: nothing is left in the journal beside it.
+/// A world with a complete, closed database and an empty journal.
 fn settled() -> World {
     let world = World::new();
     let path = world.data.join("countersign.db");
@@ -38,7 +38,7 @@ fn settled() -> World {
     world
 }
 
-/// Where `SQLite` keeps the schema's version in its file, as four bytes with the highest first.
+/// Offset of the schema version in a file of `SQLite`: four bytes, the highest first.
 const VERSION_AT: usize = 60;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is configured, where it came from, and what is wrong with it.
+//! Tests `config`: the values, their sources, and mistakes in them.
 
 use expect_test::expect;
 

@@ -45,7 +45,7 @@ fn refusals() -> [(Value, &'static str); 4] {
     ]
 }
 
-/// What the verb wrote, which is JSON of another program's form.
+/// Returns the output of the verb, which is JSON in another program's form.
 fn converted(world: &World, words: &[&str]) -> Value {
     let ran = world.call(&[&["findings", "convert"], words].concat());
     serde_json::from_str(&ran.ends_with(0).out).unwrap()

@@ -1,4 +1,4 @@
-//! The hook: a push is reviewed, and nobody's own hook is touched.
+//! The git hook reviews a push, and does not touch a hook of the person's own.
 
 use expect_test::expect;
 

@@ -161,7 +161,7 @@ fn a_broken_first_setup_gives_way_to_the_packages_that_are_there() {
 #[test]
 fn a_lock_file_that_does_not_fit_is_named_with_the_command_that_mends_it() {
     let world = bare();
-    // What npm 10 prints, with its help behind it.
+    // Output of npm 10, with its help at the end.
     let npm = "#!/bin/sh\necho 'npm error code EUSAGE'\necho 'npm error `npm ci` can only install packages when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file with `npm install` before continuing.'\nfor n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo 'npm error'; done\nexit 1\n";
     world.install("npm", npm);
     let manifest = r#"{"scripts": {"test": "tool"}, "devDependencies": {"tool": "1"}}"#;

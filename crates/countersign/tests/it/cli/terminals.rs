@@ -148,7 +148,7 @@ fn an_escalation_is_settled_in_the_live_view() {
     world.must_be_sound();
 }
 
-/// What is done elsewhere is seen without a key, and soon.
+/// A change by another process appears soon, without a key press.
 #[test]
 fn the_live_view_follows_what_happens() {
     let world = World::new();

@@ -50,7 +50,7 @@ fn killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
     }
 }
 
-/// One of those whom the program has started: git, an agent's keeper, an agent, a check.
+/// Kills a child of the program: git, an agent's keeper, an agent, a check.
 fn child_killed(play: &Play, instants: &mut Instants, tally: &mut Tally) {
     let at = instants.next();
     let mut running = play.start();

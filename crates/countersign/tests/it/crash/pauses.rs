@@ -33,7 +33,7 @@ fn paused(play: &Play, instants: &mut Instants, tally: &mut Tally) {
         reached(STUCK, || second.has_ended());
     }
     signal(first.pid(), Signal::CONT);
-    // Each ends by itself: with the ticket done, whoever did it, or because the database kept it
+    // Each ends by itself: with the ticket done by either of them, or because the database kept it
     // waiting too long, in the other's hands or over the pause.
     let (first, second) = (first.wait(PATIENCE), second.wait(PATIENCE));
     for ran in [&first, &second] {

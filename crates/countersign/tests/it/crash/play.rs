@@ -174,7 +174,7 @@ impl Play {
     }
 }
 
-/// What is in a directory, if there is such a directory.
+/// Returns the entries of a directory; none if it does not exist.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(dir).into_iter().flatten();
     found.map(|entry| entry.unwrap().path()).collect()

@@ -29,7 +29,7 @@ land = \"queue\"
 lease_secs = 2
 backoff_secs = 0
 ";
-/// `left` and `right` write the same file; who comes back gives way.
+/// `left` and `right` write the same file; the one that is sent back gives way.
 const BUILD: &str = r#"echo "$COUNTERSIGN_TICKET" > "$COUNTERSIGN_TICKET.txt"
 case $COUNTERSIGN_TICKET in left-*|right-*)
   git show main:shared > shared 2>/dev/null || echo "$COUNTERSIGN_TICKET" > shared;;

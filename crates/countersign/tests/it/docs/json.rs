@@ -19,7 +19,7 @@ fn promised() -> BTreeMap<String, Vec<String>> {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let command = cells.next()?.trim_end_matches('`').to_owned();
         let fields = cells.next()?.trim_end_matches(" |");
-        // What stands in brackets is inside of a field.
+        // Names in brackets are inside of a field.
         let mut depth = 0;
         let outside: String = fields
             .chars()

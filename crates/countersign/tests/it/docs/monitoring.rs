@@ -50,7 +50,7 @@ fn every_metric_of_the_dashboard_and_the_alerts_exists() {
     let counted =
         "countersign_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"200\"} 1";
     assert!(scraped.contains(counted), "{scraped}");
-    // Nobody can make a label by a path or a method of their own.
+    // A caller cannot make labels with invented paths or methods.
     server.send("BREW", "/made/up", &[], "");
     let scraped = server.rest("GET", "/metrics", &Value::Null).is(200).body;
     assert!(!scraped.contains("BREW") && !scraped.contains("made/up"));

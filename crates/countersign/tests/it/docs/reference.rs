@@ -13,7 +13,7 @@ fn the_reference_is_what_the_help_says() {
 
 #[test]
 fn every_command_shows_an_example_or_needs_none() {
-    // Whoever asks for these knows what they do by their name.
+    // The names of these say what they do.
     let plain = [
         "countersign status",
         "countersign insights",

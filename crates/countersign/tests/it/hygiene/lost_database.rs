@@ -27,7 +27,7 @@ fn settle(world: &World) {
     until("the database is closed", || !journal.exists());
 }
 
-/// What happens to the database while the builder works.
+/// Damage to the database while the builder works.
 type Harm = fn(&Path);
 
 fn delete(data: &Path, name: &str) {

@@ -1,5 +1,5 @@
-//! Who may read what Countersign keeps: its owner. What lands in the person's work tree follows their
-//! umask.
+//! Only the owner may read the data of Countersign. Files that land in the person's work tree follow
+//! their umask.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -1,5 +1,5 @@
-//! Where the attacks happen: a person's home with secrets, our data, a checkout under review, a
-//! helper who would write for a prisoner, and a supervisor to be killed.
+//! The surroundings of the attacks: a person's home with secrets, our data, a checkout under review,
+//! a helper that would write for a confined program, and a supervisor to be killed.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ const NOBODY: u32 = 65_534;
 /// Half a second's worth of mounts.
 const PARTS: usize = 1500;
 
-/// Who runs Countersign.
+/// User that runs Countersign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     Ourselves,
@@ -78,7 +78,7 @@ pub struct Tried {
 #[derive(Debug)]
 pub struct Attacks {
     pub tried: Vec<Tried>,
-    /// What is not as it was, seen from outside.
+    /// Changes that are visible from outside.
     pub damage: Vec<String>,
     pub said: String,
 }
@@ -287,7 +287,7 @@ impl AttackSetup {
         }
     }
 
-    /// The same attempts by an ordinary user whom nothing holds; those that would reach beyond the
+    /// The same attempts by an ordinary user without a sandbox; those that would reach beyond the
     /// ground are left out.
     pub fn attack_unconfined(&self) -> Vec<Tried> {
         let (attacks, facts) = (self.at("tools/attacks.py"), self.at("tools/ground.json"));
@@ -552,7 +552,7 @@ fn checkout(dir: &Path) {
     git(&["commit", "-qm", "change"]);
 }
 
-/// Somebody outside who does whatever he is asked through a socket.
+/// A program outside that does what it is asked through a socket.
 fn helper(path: &Path, abstract_name: &str) -> Arc<AtomicBool> {
     let helped = Arc::new(AtomicBool::new(false));
     let name = SocketAddr::from_abstract_name(abstract_name).unwrap();

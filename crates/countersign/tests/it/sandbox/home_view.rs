@@ -1,4 +1,4 @@
-//! What is shown of a person's home is what is named: no secret beside it, no socket, no lock.
+//! A run sees only the named parts of a person's home: no secret next to them, no socket, no lock.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

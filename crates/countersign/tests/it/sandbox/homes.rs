@@ -187,7 +187,7 @@ impl Home {
 type Layout = (&'static str, fn(&mut Home) -> PathBuf);
 
 const SAYS: &str = "#!/bin/sh\necho agent 1.0\n";
-/// Stands for an interpreter: reads a file beside the real script before it.
+/// Stands for an interpreter: reads a file next to the real script first.
 const NODE: &str = "#!/bin/sh
 real=$(readlink -f \"$1\")
 . \"${real%/*}/../dep/index.js\"

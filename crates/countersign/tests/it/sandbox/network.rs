@@ -24,7 +24,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sandbox/netw
 /// Names the level for the test that is started as another user.
 const LEVEL: &str = "COUNTERSIGN_TEST_LEVEL";
 
-/// What must be reached, by what the script calls it; nothing else may be.
+/// Destinations that must be reached, by their names in the script; no other may be.
 const REACHED: [&str; 4] = [
     "listed, by a tunnel",
     "listed, in plain HTTP",

@@ -11,7 +11,7 @@ const REACH: &str = include_str!("reach.py");
 /// The fewest attempts that a run may consist of.
 const ATTEMPTS_MIN: usize = 100;
 
-/// What came of the attempts, and what changed at the neighbour.
+/// Returns the results of the attempts, and the changes of the neighbour process.
 fn reach(ground: &AttackSetup, level: &str) -> (Vec<Tried>, String, String) {
     let mut command = ground.outside(&["/usr/bin/python3", "-I", "-c", NEIGHBOUR]);
     command.args([
@@ -90,7 +90,7 @@ const HOLDERS: [(&str, &str); 5] = [
 
 #[test]
 fn memory_is_bounded_whatever_holds_it() {
-    // Every way on every level; who runs it takes turns.
+    // Every way on every level; the users take turns.
     let mut turns = HOLDERS.iter().cycle();
     for (level, who, network) in combinations() {
         let column = name(level, who, &network);

@@ -45,7 +45,7 @@ fn an_agent_is_left_as_it_is_however_it_is_named() {
         let name = name.replace("ABSOLUTE", world.root().to_str().unwrap());
         let (ticket, crew) = (world.put("greet.md", TICKET), world.crew(&smooth()));
         let builder = format!("command:{name}");
-        // What else changes outside fails in here.
+        // Fails if anything else changes outside.
         world
             .call(&["run", &ticket, "--builder", &builder, "--reviewer", &crew])
             .ends_with(0);

@@ -80,7 +80,7 @@ impl<'a> Process<'a> {
     }
 }
 
-/// Leases that end soon, and work that does not come back to whoever lost it.
+/// Short leases, and work that does not come back to the agent that lost it.
 fn short_leases() -> World {
     World::with_settings(&SETTINGS.replace(
         "backoff_secs = 0\n",
@@ -100,7 +100,7 @@ fn built(world: &World, server: &Server<'_>, builder: &str, ticket: &str) {
     });
 }
 
-/// What a late process may say, with all that it knows of its claim.
+/// Verdicts that a late process may send, with all that it knows of its claim.
 fn verdicts(given: &Value) -> Vec<(&'static str, Value)> {
     let (id, attempt) = (&given["id"], &given["attempt"]);
     vec![
@@ -225,7 +225,7 @@ fn a_late_report_about_one_round_does_not_approve_the_next() {
         });
         let held = second.assignment();
         assert_ne!(held["attempt"], late["attempt"]);
-        // The same report again has the same answer, whoever of them sends it.
+        // The same report again has the same answer, from either process.
         assert_eq!(first.tool("submit_review_result", &no).unwrap(), answer);
         let yes = json!({"attempt": late["attempt"], "approved": true});
         let why = first.tool("submit_review_result", &yes).unwrap_err();
@@ -421,9 +421,9 @@ fn a_task_is_completed_under_its_own_claim_and_once() {
     ] {
         assert!(completes(&json!(made_up), "fine").is_err(), "{made_up}");
     }
-    assert_eq!(takes()["attempt"], second["attempt"], "it is still in hand");
+    assert_eq!(takes()["attempt"], second["attempt"], "it is still claimed");
     completes(&second["attempt"], "fine").unwrap();
-    // Who holds nothing names no claim, over REST either.
+    // A caller without a claim can name none, over REST either.
     let words = json!({"agent_id": "qa", "task_type": "fix", "title": "x",
         "attempt": second["attempt"]});
     let reply = server.rest_as(&ci, "POST", "/api/v1/tasks", &words.to_string());

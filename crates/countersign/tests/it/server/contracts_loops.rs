@@ -1,5 +1,5 @@
 //! Loops of other systems from end to end, in their own words: messages under their own tool names,
-//! a pull queue of task files beside a ticket, an epic with its state file, findings documents.
+//! a pull queue of task files next to a ticket, an epic with its state file, findings documents.
 
 use std::fs;
 
@@ -44,8 +44,8 @@ fn a_loop_by_messages_runs_under_its_own_tool_names() {
     let again = develops(RIGHT);
     let feedback = again["review_feedback"].as_str().unwrap();
     assert!(feedback.contains("An empty name is greeted"), "{feedback}");
-    // Notes beside an approval are asked about once. A reviewer that knows nothing of that takes its
-    // turn again, and the same words again are its confirmation.
+    // The server asks once about notes in an approval. A reviewer that does not know this sends the
+    // same words again, and the repetition counts as its confirmation.
     let notes = "Reviewed greet.sh: names are checked, the output is as asked for.";
     let why = reviews("approved", notes).unwrap_err();
     assert!(

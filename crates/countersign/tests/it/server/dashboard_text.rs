@@ -195,7 +195,7 @@ fn no_text_of_an_agent_becomes_markup() {
     .map(str::to_owned)
     .to_vec();
     paths.extend((0..all.len()).map(|index| format!("/tickets/x{index}")));
-    // What a link or a person puts into the address is shown as well.
+    // Text in the address is shown on the page as well.
     paths.push("/tickets?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E+stage:%3Cscript%3E".to_owned());
     for path in &paths {
         let page = browser.get(path).is(200).body;

@@ -1,5 +1,5 @@
-//! What clients, files and clocks do to a server that they must not: reviews without measure,
-//! repositories that vanish, connections that are cut, a clock that jumps.
+//! Faults of clients, files and clocks: huge reviews, repositories that vanish, connections that are
+//! cut, a clock that jumps.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -185,7 +185,7 @@ fn a_repository_that_vanishes_later_holds_nobody_up() {
             let _ = server.tool(&reviewer, "submit_review_result", &verdict);
         }
         is_alive(&server);
-        // Nobody is stuck with it: the reviewer is offered something or nothing, in bounded time.
+        // No caller hangs: the reviewer is offered something or nothing, in bounded time.
         for _ in 0..8 {
             let wait = json!({"timeout_secs": 1});
             let _ = server.tool(&reviewer, "wait_for_work", &wait);

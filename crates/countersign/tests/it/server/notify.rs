@@ -1,4 +1,4 @@
-//! Those outside who are told: over HTTP, by a command, in a channel.
+//! Notifications: over HTTP, by a command, in a channel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,7 +57,7 @@ fn a_webhook_is_signed_tried_again_and_not_repeated_after_a_restart() {
     assert_eq!(got[1].json()["type"], "created");
     assert_eq!(got[1].json()["data"]["ticket"], "one");
     server.add("other");
-    until("the next is told of", || listener.got().len() == 3);
+    until("the next message arrives", || listener.got().len() == 3);
     // Killed, not stopped. What was told of before is not told again, the last may be.
     drop(server);
     world
@@ -113,7 +113,7 @@ fn a_silent_target_holds_up_nobody_and_is_told_by_the_next_server() {
     );
     own(&world, &text);
     let _server = Server::start(&world);
-    until("it is told of everything", || silent.got().len() == 5);
+    until("all messages arrive", || silent.got().len() == 5);
     let ids = |n: usize| silent.got()[n].header("webhook-id");
     assert_eq!(ids(0), ids(1));
 }
@@ -391,7 +391,7 @@ fn two_servers_on_one_database_tell_a_target_once_also_when_one_is_killed() {
         let ticket = |got: &Got| got.json()["data"]["ticket"].as_str().unwrap().to_owned();
         listener.got().iter().map(ticket).collect()
     };
-    // Whoever comes first has the target; the other waits for its turn.
+    // The first server has the target; the other waits for its turn.
     let carries = Server::start(first);
     carries.add("one");
     until("it is told", || told() == ["one"]);

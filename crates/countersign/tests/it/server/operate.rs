@@ -1,4 +1,4 @@
-//! What an operator does with a server: stop it, reload it, start it twice, back it up.
+//! Tests the work of an operator: stop a server, reload it, start it twice, back it up.
 
 use std::fs;
 use std::io::{Read, Write};

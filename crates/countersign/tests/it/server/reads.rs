@@ -1,4 +1,4 @@
-//! What programs and pages read: filters, counts, rounds, bytes of files, a run while it goes on,
+//! Tests the routes that programs and pages read: filters, counts, rounds, bytes of files, a run while it goes on,
 //! costs by day, answers that are compressed or not sent again.
 
 use std::fs;
@@ -322,7 +322,7 @@ fn answers_are_compressed_and_not_sent_again_to_those_who_have_them() {
     server.add("new");
     let after = get_with(&server, list, &[("If-None-Match", &before)]).is(200);
     assert!(after.body.contains("\"new\""));
-    // A tag tells nothing to those who may not read.
+    // A tag reveals nothing to a caller that may not read.
     let stranger = server.send("GET", list, &[("If-None-Match", "*")], "");
     assert_eq!(stranger.status, 401);
 }

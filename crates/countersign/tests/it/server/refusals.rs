@@ -1,4 +1,4 @@
-//! What is refused: told clearly, without a change, and on record.
+//! Tests refusals: each has a clear reason, changes nothing and is recorded.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{assignment, at_work, submit, ten};
 use crate::support::server::{Reply, Server};
 use crate::support::{SETTINGS, World, until};
 
-/// What was refused to somebody, each with its reason.
+/// Returns the refused calls of a caller, each with its reason.
 pub fn refused(world: &World, by: &str) -> Vec<String> {
     let log = world.json(&["log", "--limit", "10000"]);
     let events = log["events"].as_array().unwrap().iter();
@@ -243,7 +243,7 @@ fn the_result_of_a_lease_that_ran_out_is_refused_and_written_down() {
     assert!(why.contains("you have no assignment"), "{why}");
     is_on_record(&world, "bea", "you have no assignment");
     assert_eq!(world.count("greet", "submitted"), 0);
-    // Whoever claims it again may go on, with a claim of its own.
+    // An agent that claims the job again continues under its own claim.
     let again = assignment(&server, &late, "build");
     submit(&server, &late, &again);
 }

@@ -11,8 +11,8 @@ use crate::support::crew::{
 use crate::support::server::Server;
 use crate::support::{Ran, SETTINGS, TICKET, World};
 
-/// What an agent does that is told to call: each call's answer goes into a file in its home, with the
-/// secret that it was given, written backwards: as it is it would be taken out.
+/// Script of an agent that calls the server: it writes each answer to a file in its home, with its
+/// secret reversed, because the plain secret would be redacted.
 const CALLS: &str = r#"
 import json, os, sys, urllib.request
 home, secret = os.environ["HOME"], os.environ.get("COUNTERSIGN_TOKEN")

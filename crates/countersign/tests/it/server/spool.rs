@@ -284,7 +284,7 @@ fn a_file_below_pause_pauses_and_its_removal_resumes() {
     };
     until("it is paused", || pauses().len() == 2);
     assert!(pauses().iter().all(|pause| pause["by"] == "spool"));
-    // What a person pauses stays so.
+    // A pause by a person stays.
     let own = json!({"scope": "agent", "name": "rex", "why": "mine"});
     server.rest("POST", "/api/v1/pauses", &own);
     dir.drop_in("queues/qa/t.json", task("t").to_string());

@@ -79,7 +79,7 @@ impl Certificate {
         config
     }
 
-    /// What a question is answered with; nothing where the server's certificate is not this one.
+    /// Returns the answer to a request; `None` if the server does not have this certificate.
     fn ask(&self, server: &Server<'_>) -> Option<String> {
         let name = ServerName::try_from("localhost").unwrap();
         let client = ClientConnection::new(Arc::new(self.client(&[])), name).unwrap();

@@ -1,5 +1,5 @@
-//! Builders that break git, fill the disk, or sign with another's name: each comes to an end that
-//! is on record, and a person is told what to do.
+//! Builders that break git, fill the disk, or sign with another's name: each
+//! ends with a recorded outcome, and a person is told what to do.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn lands(world: &World, ran: Ran, trick: &str) {
 const GIT_DIR: &str = "\"$(git rev-parse --absolute-git-dir)\"";
 const COMMON_DIR: &str = "\"$(git rev-parse --path-format=absolute --git-common-dir)\"";
 
-/// What git keeps of the worktree is ours to make anew; the files are the builder's work.
+/// Countersign creates git's records of the worktree again; the files are the builder's work.
 #[test]
 fn a_builder_that_breaks_gits_records_of_its_worktree_loses_nothing() {
     let tricks = [

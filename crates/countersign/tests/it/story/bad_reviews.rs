@@ -127,7 +127,7 @@ fn a_reviewer_cannot_reach_the_builders_branch_from_its_checkout() {
     assert_eq!(world.git(&["rev-parse", "main"]), before);
 }
 
-/// What both try, the operating system refuses, and the review says who did.
+/// The sandbox refuses the attempts of both.
 #[test]
 fn a_builder_that_reaches_out_and_a_reviewer_that_writes_reach_nothing() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! What work costs: said before it begins, capped in every way, summed up afterwards.
+//! Tests costs: estimated before the work begins, capped in every way, summed up afterwards.
 
 use serde_json::json;
 

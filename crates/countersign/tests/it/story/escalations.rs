@@ -1,4 +1,4 @@
-//! What a person may decide, and what follows.
+//! Tests the decisions of a person, and their effects.
 
 use super::{go_on, greet, merges, on, resolve};
 use crate::support::World;

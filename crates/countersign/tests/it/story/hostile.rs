@@ -1,4 +1,4 @@
-//! A change that tries to configure whoever judges it, and a judge who calls hosts that are not its own.
+//! A change that tries to configure its reviewer, and a reviewer that calls hosts it may not reach.
 
 use crate::support::crew::{always, approves, crew, runs, verifies, writes};
 use crate::support::{TICKET, World};

@@ -1,4 +1,4 @@
-//! What was learned becomes a rule when a person says so, and stops being one when they say so.
+//! Tests that a proposal becomes a rule when a person accepts it, and ends when they withdraw it.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn taught() -> World {
     world
 }
 
-/// What a later builder is told.
+/// Runs one more ticket and returns its builder's brief.
 fn next_brief(world: &World, id: &str) -> String {
     let ticket = world.put(&format!("{id}.md"), format!("---\nid: {id}\n---\n# More\n"));
     let mut build = builds(&format!("{id}.sh"), GOOD);

@@ -31,7 +31,7 @@ fn everybody_finds_the_caches_and_none_of_them_lands() {
     );
     let build = vec![
         runs("[ $(cat vendor/tool) = made ] && [ $(wc -l < ~/.store/log) = 2 ]"),
-        // What a builder leaves in a cache reaches nobody else.
+        // A builder's changes in a cache reach no other run.
         runs("echo poison > vendor/tool; echo poison >> ~/.store/log"),
         writes("greet.sh", GOOD),
         json!({"result": {"summary": "Done."}}),

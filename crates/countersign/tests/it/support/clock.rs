@@ -84,7 +84,7 @@ impl Clock {
         (compiled.code == 0).then_some(clock)
     }
 
-    /// What stands before a program that has this clock.
+    /// Returns the words in front of a program that has this clock.
     pub fn front(&self) -> Vec<String> {
         vec![
             "env".to_owned(),

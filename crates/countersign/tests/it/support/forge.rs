@@ -1,5 +1,5 @@
-//! A place for repositories as forges have them: git's own program behind HTTPS, open to all or to whom
-//! it knows.
+//! A host of repositories like a forge: git's own program behind HTTPS, open to all or with a
+//! password.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -19,16 +19,16 @@ pub struct Forge {
     pub address: String,
 }
 
-/// What every connection is answered by.
+/// Settings for the answers to every connection.
 struct Place {
     root: PathBuf,
-    /// What `Authorization` must say.
+    /// Required value of `Authorization`.
     wanted: Option<String>,
     tls: Arc<ServerConfig>,
 }
 
 impl Forge {
-    /// The repositories below `root`, for whoever says `name:password`.
+    /// Serves the repositories below `root`, to callers that send `name:password`.
     pub fn start(certificate: &Certificate, root: &Path, secret: Option<&str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -40,7 +40,7 @@ impl Forge {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let place = Arc::clone(&place);
-                // Who goes away in the middle is no concern of ours.
+                // A client may disconnect in the middle of a request.
                 std::thread::spawn(move || drop(answer(&place, stream)));
             }
         });
@@ -95,7 +95,7 @@ pub fn field<'a>(head: &'a str, name: &str) -> &'a str {
     found.map_or("", |(_, value)| value)
 }
 
-/// What git's program says: the status with its fields, and the body.
+/// Returns the answer of git's program: the status with its fields, and the body.
 #[expect(
     clippy::disallowed_methods,
     reason = "a forge is another's program, on the other side of the network"

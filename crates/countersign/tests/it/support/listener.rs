@@ -62,7 +62,7 @@ impl Listener {
         let wrap = move |stream| -> Option<Box<dyn Stream>> {
             let mut stream =
                 StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream);
-            // Who does not believe us says nothing more.
+            // A client that rejects our certificate sends nothing more.
             stream.conn.complete_io(&mut stream.sock).ok()?;
             Some(Box::new(stream))
         };

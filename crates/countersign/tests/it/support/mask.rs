@@ -1,4 +1,4 @@
-//! What differs from run to run, replaced: commits, hashes, times, the temporary directory.
+//! Replaces what differs from run to run: commits, hashes, times, the temporary directory.
 
 use std::path::Path;
 

@@ -86,7 +86,7 @@ impl Disk {
         assert!(started, "the disk is still in use");
     }
 
-    /// What was written so far is on the disk.
+    /// Writes everything so far to the disk.
     pub fn sync(&self) {
         assert!(call(
             "sync",
@@ -99,8 +99,8 @@ impl Disk {
         call("python3", &["-c", CUT, self.path.to_str().unwrap()]);
     }
 
-    /// Mounted again, as after a new start. False where somebody still has it: whoever dies in a
-    /// mount namespace of its own lets go of the disk a little later.
+    /// Mounts the disk again, as after a new start. Returns false while a process still uses it: one
+    /// that dies in its own mount namespace releases the disk a little later.
     fn back_on(&self) -> bool {
         let path = self.path.to_str().unwrap();
         while call("umount", &[path]) {}

@@ -1,5 +1,5 @@
-//! Looks after everything around a story: what a run changes of the person's home, of what lies
-//! beside the repository, or of the repository beyond what it lands, fails the story.
+//! Looks after everything around a story: a story fails if a run changes the person's home,
+//! the files next to the repository, or more of the repository than what it lands.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -15,13 +15,13 @@ use super::{World, told};
 const WATCHED: [&str; 4] = ["run", "review", "worker", "doctor"];
 /// A file to which every watched call adds a line: `outside: FILES watched, N changed`.
 const TALLY: &str = "COUNTERSIGN_OUTSIDE_TALLY";
-/// What of a git directory no run changes.
+/// Parts of a git directory that no run changes.
 const GIT_KEPT: [&str; 3] = ["config", "hooks", "info"];
 const BYTES_MAX: u64 = 64 << 20;
 
 type Inventory = BTreeMap<PathBuf, u64>;
 
-/// What is around a story at one time.
+/// State of the surroundings of a story.
 pub struct Outside {
     files: Inventory,
     head: String,
@@ -112,7 +112,7 @@ fn look(dir: &Path, own: &[PathBuf], files: &mut Inventory) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        // What a program says while it is called, and the database beside the data directory.
+        // The output of a program that is called, and the database next to the data directory.
         let ours = own.iter().any(|own| {
             let beside = own.parent() == path.parent();
             let own = own.file_name().unwrap_or_default().to_string_lossy();

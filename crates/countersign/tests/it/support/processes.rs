@@ -15,8 +15,8 @@ pub fn signal_group(pid: i32, signal: Signal) {
     let _ = kill_process_group(Pid::from_raw(pid).unwrap(), signal);
 }
 
-/// Everybody whom this process has started, and whom those have, by number: git, the keepers of
-/// agents, agents and what they started.
+/// Returns the ids of all descendants of this process: git, the supervisors of agents, agents and
+/// the processes that they started.
 pub fn below(pid: i32) -> Vec<i32> {
     let parent = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

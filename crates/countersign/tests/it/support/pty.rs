@@ -22,7 +22,7 @@ pub struct Terminal {
     heard: Arc<Mutex<Heard>>,
 }
 
-/// What was written, as it came and as it looks.
+/// Output of a program, as bytes and as a screen.
 struct Heard {
     bytes: Vec<u8>,
     screen: vt100::Parser,
@@ -127,7 +127,7 @@ impl Terminal {
         escape.replace_all(&self.raw(), "").into_owned()
     }
 
-    /// What a person has before the eyes now.
+    /// Returns the text on the screen now.
     pub fn screen(&self) -> String {
         self.heard.lock().unwrap().screen.screen().contents()
     }
@@ -168,7 +168,7 @@ impl Terminal {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
-        // What it wrote last may still be on its way to us.
+        // Its last output may still be on its way to us.
         self.own.write_all(b"~the end~").unwrap();
         until("all is heard", || self.raw().contains("~the end~"));
         ended.map_or(-1, code_of)

@@ -24,7 +24,7 @@ pub struct Server<'a> {
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
-/// What came back.
+/// An answer of the server.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -106,7 +106,7 @@ impl<'a> Server<'a> {
         }
         let _ = write!(head, "Content-Length: {}\r\n\r\n", body.len());
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        // Who is refused may be let go before everything was said.
+        // The server may close a refused connection before the request is complete.
         let _ = stream.write_all(head.as_bytes());
         let _ = stream.write_all(body.as_bytes());
         let mut text = Vec::new();

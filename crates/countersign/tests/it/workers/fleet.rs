@@ -236,7 +236,7 @@ fn add_all(world: &World, ids: &[String]) {
     }
 }
 
-/// What happened how often, in all and to one ticket at the most.
+/// Counts events: in all, and the most for one ticket.
 fn counted(world: &World, ids: &[String]) -> BTreeMap<String, (usize, usize)> {
     let mut all: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for id in ids {

@@ -80,7 +80,7 @@ fn a_run_outlives_restarts_of_its_database() {
     database.halt();
     assert!(!crate::support::reached(Duration::from_secs(3), || run.has_ended()));
     database.again();
-    // Away again just when it comes to its end, and while checks and the end are told.
+    // The database fails again just when the run ends, and while checks and the end are reported.
     for _ in 0..3 {
         database.halt();
         world.put("go", "");

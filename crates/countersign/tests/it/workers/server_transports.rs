@@ -18,7 +18,7 @@ use crate::support::{SETTINGS, World, reached, until};
 /// Less than a round of the server's, or the time that a worker leaves a ticket alone.
 const PROMPT: Duration = Duration::from_secs(4);
 
-/// What was approved stands in line.
+/// Settings in which approved commits land through the queue.
 fn in_line() -> String {
     format!("{SETTINGS}\n[policy]\nland = \"queue\"\n")
 }

@@ -14,7 +14,7 @@ use crate::support::{Running, World, reached, until};
 /// Long enough for a worker to have taken up what it should not.
 const A_WHILE: Duration = Duration::from_secs(3);
 
-/// What holds for a task that belongs to no repository.
+/// Settings for tasks that belong to no repository.
 const OWN: &str = "[policy]\nsandbox = \"off\"\n[policy.limits]\nbackoff_secs = 0\n";
 
 fn world() -> World {

@@ -1,5 +1,5 @@
-//! What a worker's token is good for, and what it is not: calls as a hostile program would make them,
-//! each refused, with nothing changed and an event.
+//! Tests the limits of a worker's token: calls as a hostile program would make them, each refused,
+//! with nothing changed and an event.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{PLAIN, add};
 use crate::support::World;
 use crate::support::server::{Reply, Server};
 
-/// Where no lease runs out while it is looked at.
+/// A world with leases that are long enough for the test.
 fn ground() -> World {
     World::with_settings(&PLAIN.replace("lease_secs = 3", "lease_secs = 60"))
 }
@@ -280,7 +280,7 @@ fn a_worker_s_report_counts_under_the_lease_that_it_holds_and_no_other() {
             must_refuse(&world, &server, 409, || east.call(&report(&builder, &what)));
         }
     }
-    // What names no lease cannot be compared with one.
+    // A report that names no lease cannot be compared with one.
     let submission = json!({"commit": "c", "tree": "t"});
     let stale = json!({"event": "went_stale", "submission": submission, "why": "x"});
     must_refuse(&world, &server, 403, || east.call(&report(&house, &stale)));
@@ -414,7 +414,7 @@ fn who_built_a_change_does_not_judge_it_whatever_the_worker_says() {
     let tells = |by: &Value, what: &Value| east.call(&report(by, what)).is(200);
     let lease = under(&claim("one", "build"));
     tells(&bea, &json!({"event": "started", "lease": lease}));
-    // Nobody has the commit but the worker, and it names nobody as an author.
+    // Only the worker has the commit, and the commit names no author.
     let submission = json!({"commit": "1".repeat(40), "tree": "2".repeat(40), "diff_id": "d",
         "branch": "countersign/one", "files": ["x"], "lines_changed": 1});
     tells(

@@ -47,7 +47,7 @@ fn the_first_signal_drains() {
     assert_eq!(
         world.count("one", "submitted"),
         1,
-        "what was in hand is finished"
+        "the current job is finished"
     );
     assert_eq!(world.stage("two"), "queued");
 }

@@ -1,4 +1,4 @@
-//! Which job goes to whom, and when.
+//! Tests which worker gets which job, and when.
 
 use flow::event::Failure;
 use flow::{Effect, EventKind, Queue, Time, Usage};
@@ -153,7 +153,7 @@ pub async fn a_job_waits_for_its_time(house: TestStore) {
     enqueue(&*store, later(3_600_000)).await;
     assert!(store.claim(&ask("work")).await.unwrap().is_empty());
     assert_eq!(in_state(&*store, JobState::Waiting).await, 1);
-    // Nobody rings when a time comes: the wait itself knows it.
+    // No notification comes when a job falls due: the wait itself knows the time.
     enqueue(&*store, later(60)).await;
     assert_eq!(body(&next(&*store, &ask("work")).await.work), 60);
     assert!(store.now().await.unwrap() >= now.plus_ms(60));
@@ -249,7 +249,7 @@ pub async fn a_full_queue_refuses(house: TestStore) {
         store.enqueue(vec![limited(5)]).await,
         Err(Error::QueueFull { .. })
     ));
-    // What is leased no longer waits in the queue.
+    // A leased job no longer waits in the queue.
     claim_one(&*store, &ask("work")).await;
     enqueue(&*store, limited(6)).await;
 

@@ -277,7 +277,7 @@ pub async fn a_free_job_that_is_dropped_takes_no_result(house: TestStore) {
     let found = store.job(held.id).await.unwrap().unwrap();
     assert_eq!(found.state, JobState::Dropped);
     assert_eq!(found.last_error.as_deref(), Some("enough"));
-    // What has ended stays as it ended; what waits is dropped as well; a ticket's is its ticket's.
+    // An ended job stays as it is, a waiting one is dropped too, and a ticket's job is not cancelled here.
     assert!(!store.cancel(held.id, "ada", "again").await.unwrap());
     let ready = claim_one(&*store, &at_once("work")).await;
     assert!(store.cancel(ready.id, "ada", "enough").await.unwrap());

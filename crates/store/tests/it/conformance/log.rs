@@ -81,7 +81,7 @@ pub async fn the_latest_events_come_in_the_order_in_which_they_happened(house: T
     );
 }
 
-/// What `doctor --verify-log` rests on: the real decisions, stored and played again.
+/// Basis of `doctor --verify-log`: real decisions are stored and replayed.
 pub async fn replaying_the_log_gives_the_ticket(house: TestStore) {
     let store = house.store;
     let policy = flow::Policy::default();

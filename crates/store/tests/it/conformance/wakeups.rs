@@ -55,7 +55,7 @@ pub async fn waiting_ends_by_itself(house: TestStore) {
     .unwrap();
 }
 
-/// One that makes no job ready too: whoever watches the log hears of each.
+/// A decision that makes no job ready wakes watchers of the log too.
 pub async fn a_decision_wakes_who_watches_the_log(house: TestStore) {
     let other = house.another().await;
     let store = house.store.clone();
