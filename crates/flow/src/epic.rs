@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::FindingStatus;
+use crate::narrate::count_noun;
 use crate::ticket::{Stage, Ticket, TicketId};
 use crate::usage::{Usage, format_dollars};
 
@@ -153,8 +154,10 @@ pub fn render_markdown(id: &str, title: &str, sum: &EpicSummary) -> String {
     let mut out = String::new();
     let title = findings::one_line(title);
     let _ = writeln!(out, "# Epic {id}: {title}\n");
-    let _ = writeln!(out, "- {} of {} tickets landed", sum.landed, sum.tickets);
-    let _ = writeln!(out, "- {} rounds of review", sum.rounds);
+    let tickets = count_noun(sum.tickets, "ticket");
+    let _ = writeln!(out, "- {} of {tickets} landed", sum.landed);
+    let rounds = count_noun(sum.rounds, "round");
+    let _ = writeln!(out, "- {rounds} of review");
     let outcomes: Vec<String> = sum
         .findings
         .iter()

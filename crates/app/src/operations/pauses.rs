@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use flow::Queue;
 use serde_json::json;
 use store::{Agent, Pause, PauseScope};
 
-use super::App;
+use super::forge_work::{NEWS_QUEUE, REVIEW_QUEUE};
+use super::{App, tasks};
 use crate::failure::Failure;
 
 /// Pauses an agent, a queue or a provider for a time, or until somebody ends the pause.
@@ -24,6 +26,33 @@ pub async fn pause(
     };
     app.coordinator.store.pause(pause.clone()).await?;
     Ok(pause)
+}
+
+/// Returns a note if nothing here has the name of a pause: a misspelt name holds back nothing. The
+/// pause is valid all the same, because an agent may be paused before it calls for the first time.
+pub fn unknown_name_note(scope: &PauseScope, agents: &[Agent]) -> Option<String> {
+    match scope {
+        PauseScope::Queue(name) => {
+            let queue = Queue::from(name.as_str());
+            let is_known = queue.is_of_loop()
+                || [NEWS_QUEUE, REVIEW_QUEUE].contains(&name.as_str())
+                || (agents.iter()).any(|agent| tasks::queues_of(&agent.name).contains(&queue));
+            let of_tickets = "build, check, review, verify and merge";
+            (!is_known).then(|| {
+                format!("no agent or worker called {name:?} has called yet, and the queues of tickets are {of_tickets}; the pause holds when one of this name calls")
+            })
+        }
+        PauseScope::Agent(name) => {
+            let is_known =
+                is_known_provider(name) || agents.iter().any(|agent| agent.name == *name);
+            (!is_known).then(|| {
+                format!("no agent called {name:?} has called yet; the pause holds when one does")
+            })
+        }
+        PauseScope::Provider(name) => (!is_known_provider(name)).then(|| {
+            format!("Countersign knows no agent CLI called {name:?}; the pause holds only for a `command:` agent whose program has this name")
+        }),
+    }
 }
 
 /// Ends a pause; returns false if there was none.
@@ -59,7 +88,7 @@ pub async fn sync_agent_pauses(
 /// Returns the scopes of an agent's pause: the agent, and the queue that its replicas share.
 fn scopes(agent: &str) -> Vec<PauseScope> {
     let mut scopes = vec![PauseScope::Agent(agent.to_owned())];
-    scopes.extend(super::tasks::queue_name(agent).map(PauseScope::Queue));
+    scopes.extend(tasks::queue_name(agent).map(PauseScope::Queue));
     scopes
 }
 

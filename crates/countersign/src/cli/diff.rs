@@ -2,7 +2,7 @@
 //! scrolls through them.
 
 use flow::ledger::LedgerEntry;
-use flow::narrate::{Mood, short_commit};
+use flow::narrate::{Mood, count_noun, short_commit};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
@@ -103,11 +103,6 @@ fn diff_heading(changes: &RoundDiff) -> Line<'static> {
             count_noun(open.count(), "finding"),
         )),
     ])
-}
-
-fn count_noun(n: usize, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {noun}{plural}")
 }
 
 fn file_heading(file: &DiffFile) -> Line<'static> {

@@ -322,9 +322,9 @@ pub async fn run(
 ) -> Result<ExitKind, Failure> {
     let added = epics::add_epic(app, file, Some(project), &project.config.policy).await?;
     context.out.line(format!(
-        "epic {}: {} tickets, {} of them new, {jobs} at a time",
+        "epic {}: {}, {} of them new, {jobs} at a time",
         file.id,
-        file.tickets.len(),
+        count_noun(file.tickets.len(), "ticket"),
         added.len()
     ));
     // A run that is continued counts what ended before, or the bar would begin at zero.

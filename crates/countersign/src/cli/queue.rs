@@ -7,7 +7,7 @@ use super::out::columns;
 use super::status::describe_scope;
 use app::failure::{ExitKind, Failure};
 use app::operations::questions::people::{
-    CreatePause, EndPause, ListProviderLimits, PauseScopeKind, ProviderLimit,
+    CreatePause, EndPause, ListAgents, ListProviderLimits, PauseScopeKind, ProviderLimit,
 };
 use app::operations::questions::work::{CancelTask, ListJobs};
 use app::operations::{pauses, queue};
@@ -127,6 +127,10 @@ pub async fn perform(verb: Verb, context: &Context) -> Result<ExitKind, Failure>
             let (kind, name) = describe_scope(&pause.scope);
             let until = until.unwrap_or_default();
             context.out.line(format!("{kind} {name} is paused{until}"));
+            let agents = context.ask(ListAgents {}).await?.items;
+            if let Some(note) = pauses::unknown_name_note(&pause.scope, &agents) {
+                context.out.note(note);
+            }
             context.out.print_json(&json!({ "pause": pause }));
             Ok(ExitKind::Done)
         }

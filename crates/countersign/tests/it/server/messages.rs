@@ -74,6 +74,27 @@ fn messages_reach_people_or_are_refused_by_name() {
         .says("queue build  lunch");
     world.call(&["queue", "resume", "build"]).ends_with(0);
     world.call(&["queue", "resume", "build"]).ends_with(2);
+    // A misspelt name holds back nothing, so it is remarked on; a known one is not.
+    for (words, note) in [
+        (&["build"][..], None),
+        (&["bea"][..], None),
+        (&["bea", "--agent"][..], None),
+        (&["claude", "--provider"][..], None),
+        (&["biuld"][..], Some("no agent or worker called \"biuld\"")),
+        (&["bae", "--agent"][..], Some("no agent called \"bae\"")),
+        (
+            &["claud", "--provider"][..],
+            Some("no agent CLI called \"claud\""),
+        ),
+    ] {
+        let paused = world
+            .call(&[&["queue", "pause"], words].concat())
+            .ends_with(0);
+        match note {
+            Some(note) => assert!(paused.err.contains(note), "{}", paused.err),
+            None => assert!(!paused.err.contains("note:"), "{}", paused.err),
+        }
+    }
     world.call(&["open"]).ends_with(0).says("http://127.0.0.1");
 }
 
