@@ -12,6 +12,7 @@ use ring::signature::RSA_PKCS1_SHA256;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::rate::server_seconds;
 use crate::rest::encoded;
 use crate::{ForgeError, ForgeToken, WireRequest, WireResponse};
 
@@ -20,6 +21,8 @@ const RENEW_AFTER_MS: i64 = 50 * 60_000;
 /// GitHub accepts at most ten minutes, and clocks differ.
 const STATEMENT_SECONDS: i64 = 9 * 60;
 const CLOCK_SKEW_SECONDS: i64 = 60;
+/// Difference of two clocks that explains a refused statement.
+const CLOCKS_DIFFER_SECONDS: u64 = 30;
 
 /// Key of an App. It appears in no debug output.
 pub struct AppKey {
@@ -139,36 +142,24 @@ impl AppCredential {
         {
             return Ok(token.clone());
         }
-        let statement = self.key.statement(now_ms / 1000)?;
-        let request = |method, path: String, body: Vec<u8>| WireRequest {
-            method,
-            url: format!("{api}{path}"),
-            headers: vec![
-                ("authorization", format!("Bearer {}", statement.reveal())),
-                ("accept", "application/vnd.github+json".to_owned()),
-                ("user-agent", "countersign".to_owned()),
-            ],
-            body,
-            is_write: false,
-        };
+        let place = (sender, now_ms / 1000);
         let known = self.key.installation.or(installed.number);
         let number = if let Some(number) = known {
             number
         } else {
-            {
-                let (owner, name) = self.repository.split_once('/').unwrap_or_default();
-                let path = format!("/repos/{}/{}/installation", encoded(owner), encoded(name));
-                let found = sender.send_as_app(request("GET", path, Vec::new())).await?;
-                let found = answer(&found, "the App is not installed on the repository")?;
-                found["id"].as_u64().unwrap_or_default()
-            }
+            let (owner, name) = self.repository.split_once('/').unwrap_or_default();
+            let path = format!("/repos/{}/{}/installation", encoded(owner), encoded(name));
+            let url = format!("{api}{path}");
+            let found = self.send_signed(place, "GET", url, Vec::new()).await?;
+            let found = answer(&found, "the App is not installed on the repository")?;
+            found["id"].as_u64().unwrap_or_default()
         };
         installed.number = Some(number);
         let name = self.repository.split('/').next_back().unwrap_or_default();
         // The token is for this repository and for nothing else that the App is installed on.
         let body = json!({"repositories": [name]}).to_string().into_bytes();
-        let path = format!("/app/installations/{number}/access_tokens");
-        let bought = sender.send_as_app(request("POST", path, body)).await?;
+        let url = format!("{api}/app/installations/{number}/access_tokens");
+        let bought = self.send_signed(place, "POST", url, body).await?;
         let bought = answer(&bought, "the App got no token for the repository")?;
         let token = bought["token"].as_str().and_then(ForgeToken::new);
         let token = token.ok_or_else(|| ForgeError::Unreadable {
@@ -180,6 +171,36 @@ impl AppCredential {
         Ok(token)
     }
 
+    /// Sends a request with a signed statement. A statement is valid for minutes, so a refused one
+    /// is signed again with the time of the forge if that differs from ours.
+    async fn send_signed(
+        &self,
+        (sender, now_seconds): (&dyn AppSender, i64),
+        method: &'static str,
+        url: String,
+        body: Vec<u8>,
+    ) -> Result<WireResponse, ForgeError> {
+        let request = |statement: &ForgeToken| WireRequest {
+            method,
+            url: url.clone(),
+            headers: vec![
+                ("authorization", format!("Bearer {}", statement.reveal())),
+                ("accept", "application/vnd.github+json".to_owned()),
+                ("user-agent", "countersign".to_owned()),
+            ],
+            body: body.clone(),
+            is_write: false,
+        };
+        let statement = self.key.statement(now_seconds)?;
+        let answered = sender.send_as_app(request(&statement)).await?;
+        let there = server_seconds(|name| answered.header(name)).unwrap_or(now_seconds);
+        if answered.status != 401 || there.abs_diff(now_seconds) <= CLOCKS_DIFFER_SECONDS {
+            return Ok(answered);
+        }
+        let statement = self.key.statement(there)?;
+        sender.send_as_app(request(&statement)).await
+    }
+
     /// Returns the account name of the App: its comments are by `NAME[bot]`.
     pub(crate) async fn login(
         &self,
@@ -187,19 +208,10 @@ impl AppCredential {
         now_ms: i64,
         sender: &dyn AppSender,
     ) -> Result<String, ForgeError> {
-        let statement = self.key.statement(now_ms / 1000)?;
-        let request = WireRequest {
-            method: "GET",
-            url: format!("{api}/app"),
-            headers: vec![
-                ("authorization", format!("Bearer {}", statement.reveal())),
-                ("accept", "application/vnd.github+json".to_owned()),
-                ("user-agent", "countersign".to_owned()),
-            ],
-            body: Vec::new(),
-            is_write: false,
-        };
-        let found = answer(&sender.send_as_app(request).await?, "the App is not known")?;
+        let url = format!("{api}/app");
+        let place = (sender, now_ms / 1000);
+        let found = self.send_signed(place, "GET", url, Vec::new()).await?;
+        let found = answer(&found, "the App is not known")?;
         Ok(format!(
             "{}[bot]",
             found["slug"].as_str().unwrap_or_default()

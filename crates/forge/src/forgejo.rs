@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::anchors::DiffLimits;
 use crate::body::{BODY_CHARS_MAX, STATUS_CHARS_MAX, cut_body};
-use crate::json::{entries, number, text};
+use crate::json::{self, entries, number, text};
 use crate::marker::has_marker;
 use crate::model::{
     ChangeDraft, ChangeKey, ChangePage, ChangeState, ForgeCapabilities, ForgeChange, ForgeCursor,
@@ -23,6 +23,7 @@ use crate::model::{
 };
 use crate::rest::{RestClient, encoded, until_answered};
 use crate::review_plan::CUT_NOTICE;
+use crate::times;
 use crate::token::TokenHeader;
 use crate::{ChangeFeedback, Forge, ForgeConnection, ForgeError};
 use read::{change, is_own};
@@ -133,7 +134,8 @@ impl Forgejo {
     async fn try_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         let body = cut_body(&draft.body, BODY_CHARS_MAX, CUT_NOTICE);
         // A title has at most 255 characters, and the mark of a draft is a part of it.
-        let plain = findings::shorten(&findings::one_line(&draft.title), 240);
+        let plain = json::plain_title(&findings::one_line(&draft.title), &read::DRAFTS);
+        let plain = findings::shorten(&plain, 240);
         let title = if draft.draft {
             format!("{}{plain}", read::DRAFT)
         } else {
@@ -247,7 +249,7 @@ impl Forgejo {
                 _ => {}
             }
         }
-        Ok(crate::json::texts(&self.rest.get(&path).await?, "name"))
+        Ok(json::texts(&self.rest.get(&path).await?, "name"))
     }
 
     async fn try_merge(&self, order: &MergeOrder) -> Result<MergeReport, ForgeError> {
@@ -297,12 +299,12 @@ impl Forge for Forgejo {
     async fn changes_since(&self, cursor: &ForgeCursor) -> Result<ChangePage, ForgeError> {
         let path = self.path(&format!("/pulls?state=open&sort=recentupdate&limit={PAGE}"));
         let found = self.rest.get(&path).await?;
-        let changes: Vec<ForgeChange> = entries(&found)
-            .iter()
-            .map(change)
-            .filter(|change| change.updated_at >= cursor.updated_at)
-            .collect();
-        let newest = changes.iter().map(|change| change.updated_at.clone()).max();
+        let is_new =
+            |change: &Value| times::is_since(&text(change, "updated_at"), &cursor.updated_at);
+        let first = entries(&found).to_vec();
+        let all = self.rest.read_on(&path, PAGE, first, is_new).await?;
+        let changes: Vec<ForgeChange> = all.iter().filter(|one| is_new(one)).map(change).collect();
+        let newest = times::newest(changes.iter().map(|change| change.updated_at.as_str()));
         let cursor = ForgeCursor {
             updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
             etag: None,
@@ -312,6 +314,11 @@ impl Forge for Forgejo {
 
     async fn change_feedback(&self, number: u64) -> Result<ChangeFeedback, ForgeError> {
         self.read_feedback(number).await
+    }
+
+    /// There is no merge queue.
+    async fn queued_commit(&self, _: u64) -> Result<Option<String>, ForgeError> {
+        Ok(None)
     }
 
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {

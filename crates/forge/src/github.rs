@@ -20,11 +20,14 @@ use crate::model::{
 };
 use crate::rest::{RestClient, encoded, parse_json, until_answered};
 use crate::review_plan::{CUT_NOTICE, PlacedFinding, review_body, split_findings};
+use crate::times;
 use crate::token::TokenHeader;
 use crate::{ChangeFeedback, Forge, ForgeConnection, ForgeError};
 use read::{change, id, text};
 
 const PAGE: usize = 100;
+/// Words of GitHub for a repository without drafts.
+const NO_DRAFTS: &str = "Draft pull requests are not supported";
 const CAPABILITIES: ForgeCapabilities = ForgeCapabilities {
     name: "GitHub",
     has_changes: true,
@@ -120,14 +123,17 @@ impl Github {
         let found = if let Some(found) = self.open_change_of(&draft.head_branch).await? {
             found
         } else {
-            let request = json!({"title": title, "head": draft.head_branch, "base": draft.base_branch,
+            let path = self.path("/pulls");
+            let mut request = json!({"title": title, "head": draft.head_branch, "base": draft.base_branch,
                 // People may push to the branch, as to any other.
                 "body": body, "draft": draft.draft, "maintainer_can_modify": true});
-            match self
-                .rest
-                .write("POST", &self.path("/pulls"), &request)
-                .await
-            {
+            let mut created = self.rest.write("POST", &path, &request).await;
+            // Private repositories have drafts in paid plans only.
+            if created.as_ref().is_err_and(|error| error.says(NO_DRAFTS)) {
+                request["draft"] = json!(false);
+                created = self.rest.write("POST", &path, &request).await;
+            }
+            match created {
                 Ok(created) => change(&created),
                 // Somebody was faster, or an answer of ours was lost.
                 Err(error) if error.refused_with() == Some(422) => {
@@ -146,7 +152,11 @@ impl Github {
         }
         // The REST API cannot change it; only GraphQL can.
         if found.draft != draft.draft {
-            self.set_draft(found.number, draft.draft).await?;
+            match self.set_draft(found.number, draft.draft).await {
+                // Without drafts the status alone says that it is not approved.
+                Err(error) if draft.draft && error.refused_with() == Some(422) => {}
+                result => result?,
+            }
         }
         // Read again, so that the caller gets the state after our writes and not what we meant to
         // write.
@@ -376,6 +386,10 @@ impl Forge for Github {
         self.read_feedback(number).await
     }
 
+    async fn queued_commit(&self, number: u64) -> Result<Option<String>, ForgeError> {
+        self.read_queued_commit(number).await
+    }
+
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         until_answered!(self.try_change(draft))
     }
@@ -415,12 +429,12 @@ impl Forge for Github {
             });
         }
         let value = parse_json(&path, &response)?;
-        let all = value.as_array().into_iter().flatten().map(change);
-        // Updates in the same second count again, because one of them may be new.
-        let changes: Vec<ForgeChange> = all
-            .filter(|change| change.updated_at >= cursor.updated_at)
-            .collect();
-        let newest = changes.iter().map(|change| change.updated_at.clone()).max();
+        let is_new =
+            |change: &Value| times::is_since(&text(change, "updated_at"), &cursor.updated_at);
+        let first = read::entries(&value).to_vec();
+        let all = self.rest.read_on(&path, PAGE, first, is_new).await?;
+        let changes: Vec<ForgeChange> = all.iter().filter(|one| is_new(one)).map(change).collect();
+        let newest = times::newest(changes.iter().map(|change| change.updated_at.as_str()));
         let cursor = ForgeCursor {
             updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
             etag: response.header("etag").map(str::to_owned),

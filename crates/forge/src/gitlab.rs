@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::anchors::DiffLimits;
 use crate::body::cut_body;
-use crate::json::{entries, number, text};
+use crate::json::{self, entries, number, text};
 use crate::marker::has_marker;
 use crate::model::{
     ChangeDraft, ChangeKey, ChangePage, ChangeState, ForgeCapabilities, ForgeChange, ForgeCursor,
@@ -23,6 +23,7 @@ use crate::model::{
 };
 use crate::rest::{RestClient, encoded, parse_json, until_answered};
 use crate::review_plan::CUT_NOTICE;
+use crate::times;
 use crate::token::TokenHeader;
 use crate::{ChangeFeedback, Forge, ForgeConnection, ForgeError};
 use read::{change, is_own};
@@ -123,7 +124,8 @@ impl Gitlab {
     async fn try_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         let body = cut_body(&draft.body, BODY_CHARS_MAX, CUT_NOTICE);
         // A title has at most 255 characters, and the mark of a draft is a part of it.
-        let plain = findings::shorten(&findings::one_line(&draft.title), 240);
+        let plain = json::plain_title(&findings::one_line(&draft.title), &read::DRAFTS);
+        let plain = findings::shorten(&plain, 240);
         // GitLab knows a draft by its title.
         let title = if draft.draft {
             format!("{}{plain}", read::DRAFT)
@@ -311,11 +313,12 @@ impl Forge for Gitlab {
             });
         }
         let value = parse_json(&path, &response)?;
-        let all = entries(&value).iter().map(change);
-        let changes: Vec<ForgeChange> = all
-            .filter(|change| change.updated_at >= cursor.updated_at)
-            .collect();
-        let newest = changes.iter().map(|change| change.updated_at.clone()).max();
+        let is_new =
+            |change: &Value| times::is_since(&text(change, "updated_at"), &cursor.updated_at);
+        let first = entries(&value).to_vec();
+        let all = self.rest.read_on(&path, PAGE, first, is_new).await?;
+        let changes: Vec<ForgeChange> = all.iter().filter(|one| is_new(one)).map(change).collect();
+        let newest = times::newest(changes.iter().map(|change| change.updated_at.as_str()));
         let cursor = ForgeCursor {
             updated_at: newest.unwrap_or_else(|| cursor.updated_at.clone()),
             etag: response.header("etag").map(str::to_owned),
@@ -325,6 +328,11 @@ impl Forge for Gitlab {
 
     async fn change_feedback(&self, number: u64) -> Result<ChangeFeedback, ForgeError> {
         self.read_feedback(number).await
+    }
+
+    /// A merge train runs a pipeline of its own and asks for no status of others.
+    async fn queued_commit(&self, _: u64) -> Result<Option<String>, ForgeError> {
+        Ok(None)
     }
 
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError> {

@@ -24,7 +24,7 @@ use crate::model::{
 use crate::rest::{RestClient, encoded, until_answered};
 use crate::review_plan::CUT_NOTICE;
 use crate::token::TokenHeader;
-use crate::{ForgeConnection, ForgeError, Tracker};
+use crate::{ForgeConnection, ForgeError, Tracker, times};
 
 const PAGE: u64 = 100;
 const PAGES_MAX: u64 = 30;
@@ -409,8 +409,8 @@ impl Tracker for Jira {
         let read = |issue: &Value| read::issue(issue, field, self.rest.api());
         let mut issues: Vec<TrackedIssue> = found.iter().map(read).collect();
         // The search is by the minute, so the cursor decides again.
-        issues.retain(|issue| issue.updated_at >= cursor.updated_at);
-        issues.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        issues.retain(|issue| times::is_since(&issue.updated_at, &cursor.updated_at));
+        issues.sort_by(|one, other| times::compare(&one.updated_at, &other.updated_at));
         let newest = issues.last().map(|issue| issue.updated_at.clone());
         Ok(IssuePage {
             issues,
@@ -434,11 +434,9 @@ impl Tracker for Jira {
         let found = self.comments(on).await?;
         let read = |entry| read::comment(entry, on, field, &own);
         let mut comments: Vec<_> = found.iter().map(read).collect();
-        comments.retain(|comment| comment.updated_at >= query.cursor.updated_at);
-        let newest = comments
-            .iter()
-            .map(|comment| comment.updated_at.clone())
-            .max();
+        let since = &query.cursor.updated_at;
+        comments.retain(|comment| times::is_since(&comment.updated_at, since));
+        let newest = times::newest(comments.iter().map(|one| one.updated_at.as_str()));
         Ok(CommentPage {
             comments,
             cursor: ForgeCursor {

@@ -32,6 +32,21 @@ pub fn texts(list: &Value, field: &str) -> Vec<String> {
         .collect()
 }
 
+/// Removes all signs of a draft from a wanted title: they would make a draft of a ready change. A
+/// title of nothing else keeps its letters.
+pub fn plain_title(title: &str, prefixes: &[&str]) -> String {
+    let mut rest = title.trim_start();
+    loop {
+        match without_prefix(rest, prefixes) {
+            (true, shorter) => rest = shorter,
+            (false, _) if rest.is_empty() => {
+                return title.chars().filter(|c| c.is_alphanumeric()).collect();
+            }
+            (false, _) => return rest.to_owned(),
+        }
+    }
+}
+
 /// Splits the sign of a draft from a title.
 pub fn without_prefix<'a>(title: &'a str, prefixes: &[&str]) -> (bool, &'a str) {
     for prefix in prefixes {
@@ -41,4 +56,24 @@ pub fn without_prefix<'a>(title: &'a str, prefixes: &[&str]) -> (bool, &'a str) 
         }
     }
     (false, title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wanted_title_is_no_draft_by_its_own_words() {
+        let signs = ["WIP:", "[WIP]"];
+        for (title, plain) in [
+            ("Greet", "Greet"),
+            ("WIP: Greet", "Greet"),
+            ("[wip] wip:  Greet", "Greet"),
+            ("WIP:", "WIP"),
+            ("A WIP: Greet", "A WIP: Greet"),
+            ("ß", "ß"),
+        ] {
+            assert_eq!(plain_title(title, &signs), plain, "{title:?}");
+        }
+    }
 }

@@ -29,6 +29,7 @@ pub mod neutral;
 pub mod rate;
 mod rest;
 mod review_plan;
+mod times;
 mod token;
 mod tracker_only;
 mod verbs;

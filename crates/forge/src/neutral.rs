@@ -5,6 +5,8 @@
 //! in code alike, so nothing here depends on reading Markdown exactly as each forge does. Agents
 //! quote code, and a code span that we recognise and the forge does not would be a way around.
 
+use crate::body::open_fence;
+
 /// The zero-width space. `findings::clean` removes it, which makes the whole function idempotent.
 pub const GAP: char = '\u{200b}';
 
@@ -18,7 +20,8 @@ const REFERENCES: [&str; 6] = [
     "/discussions",
 ];
 
-/// Returns the text without hidden characters, and with a gap in everything that a forge acts on.
+/// Returns the text without hidden characters, with a gap in everything that a forge acts on, and
+/// with its code block closed.
 pub fn neutralise(text: &str) -> String {
     let text = findings::clean(text);
     let mut out = String::with_capacity(text.len() + 16);
@@ -27,6 +30,11 @@ pub fn neutralise(text: &str) -> String {
             out.push('\n');
         }
         neutralise_line(line, &mut out);
+    }
+    // Whatever follows would be code, up to the end of the comment.
+    if let Some((mark, length)) = open_fence(&out) {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(mark, length));
     }
     out
 }
@@ -105,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_code_that_is_left_open_ends_with_the_text() {
+        assert_eq!(
+            neutralise("see\n````rust\nfn f()"),
+            "see\n````rust\nfn f()\n````"
+        );
+        assert_eq!(neutralise("```\nx\n```"), "```\nx\n```");
+    }
+
+    #[test]
     fn ordinary_text_stays_as_it_is() {
         for fine in [
             "a / b, src/lib.rs:12, 50 % of it",
@@ -120,7 +137,9 @@ mod tests {
         fn neutral_text_stays_neutral(text in "[@#!</a-z0-9 \\n>~&-]{0,60}") {
             let once = neutralise(&text);
             prop_assert_eq!(neutralise(&once), once.clone());
-            prop_assert_eq!(findings::clean(&once), findings::clean(&text));
+            let (shown, wanted) = (findings::clean(&once), findings::clean(&text));
+            prop_assert!(shown.starts_with(&wanted), "{:?} of {:?}", shown, wanted);
+            prop_assert_eq!(open_fence(&once), None);
             let bad = regex_free_search(&once);
             prop_assert!(bad.is_none(), "{:?} in {:?}", bad, once);
         }

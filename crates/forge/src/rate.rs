@@ -10,6 +10,27 @@ const UNNAMED: Duration = Duration::from_secs(60);
 /// Longest wait that we believe: limits are by the hour, and clocks differ.
 const LONGEST: Duration = Duration::from_secs(2 * 3600);
 
+/// Returns the time of the forge at its answer, in seconds. Clocks differ, and a reset is by the
+/// forge's.
+pub fn server_seconds<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<i64> {
+    let date = jiff::fmt::rfc2822::parse(header("date")?.trim()).ok()?;
+    Some(date.timestamp().as_second())
+}
+
+/// Returns the status that an answer means. GraphQL says 200 also when a limit is reached.
+pub fn limit_status(url: &str, status: u16, body: &[u8]) -> u16 {
+    let is_graphql = url.ends_with("/graphql");
+    if !is_graphql || status != 200 {
+        return status;
+    }
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let is_limited = crate::json::entries(&answer["errors"]).iter().any(|error| {
+        let words = crate::json::text(error, "message").to_ascii_lowercase();
+        error["type"] == "RATE_LIMITED" || words.contains("secondary rate limit")
+    });
+    if is_limited { 403 } else { status }
+}
+
 /// Returns how long to wait if the answer says that a limit is reached. GitHub says it with 403 and
 /// with 429; a 403 without a sign of a limit is a missing permission.
 pub fn limit_wait<'a>(
@@ -22,6 +43,7 @@ pub fn limit_wait<'a>(
         return None;
     }
     let number = |name: &str| header(name).and_then(|text| text.trim().parse::<i64>().ok());
+    let now_seconds = server_seconds(&header).unwrap_or(now_seconds);
     let seconds = |count: i64| {
         let count = u64::try_from(count).unwrap_or(0).max(1);
         Duration::from_secs(count).min(LONGEST)
@@ -144,6 +166,37 @@ mod tests {
         assert_eq!(wait(403, &past, ""), Some(1));
         assert_eq!(wait(429, &[("retry-after", "9999999999")], ""), Some(7200));
         assert_eq!(wait(429, &[("retry-after", "soon")], ""), Some(60));
+    }
+
+    #[test]
+    fn a_reset_is_by_the_clock_of_the_forge() {
+        // Our clock is at 1000, and the forge's is years ahead.
+        let headers = [
+            ("date", "Thu, 19 Nov 2026 22:54:15 GMT"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "1795128885"),
+        ];
+        assert_eq!(wait(403, &headers, ""), Some(30));
+        let nonsense = [
+            ("date", "yesterday"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "1030"),
+        ];
+        assert_eq!(wait(403, &nonsense, ""), Some(30));
+    }
+
+    #[test]
+    fn graphql_reaches_a_limit_with_status_200() {
+        let url = "https://api.github.com/graphql";
+        let limited =
+            br#"{"errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded"}]}"#;
+        let other = br#"{"data": {"body": "RATE_LIMITED, secondary rate limit"}, "errors": []}"#;
+        assert_eq!(limit_status(url, 200, limited), 403);
+        assert_eq!(limit_status(url, 200, other), 200);
+        assert_eq!(limit_status(url, 200, b"no JSON"), 200);
+        // Texts of people in other answers are not ours to read.
+        let list = "https://api.github.com/repos/o/r/issues/1/comments";
+        assert_eq!(limit_status(list, 200, limited), 200);
     }
 
     #[test]

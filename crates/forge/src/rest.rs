@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 
 use crate::address::is_safe_address;
 use crate::app_auth::AppSender;
-use crate::rate::{WriteSchedule, limit_wait};
+use crate::json::entries;
+use crate::rate::{WriteSchedule, limit_status, limit_wait};
 use crate::token::TokenHeader;
 use crate::{ForgeCredential, ForgeError, ForgeToken, ForgeTransport, WireRequest, WireResponse};
 
@@ -253,6 +254,27 @@ impl RestClient {
         Ok(all)
     }
 
+    /// Reads on after the first page of a list whose newest entries come first, as long as there
+    /// are new ones.
+    pub async fn read_on(
+        &self,
+        path: &str,
+        page: usize,
+        first: Vec<Value>,
+        is_new: impl Fn(&Value) -> bool + Send,
+    ) -> Result<Vec<Value>, ForgeError> {
+        let mut all = first;
+        for number in 2..=PAGES_MAX {
+            let is_full = all.len() >= page * (number - 1);
+            if !is_full || !all.last().is_some_and(&is_new) {
+                break;
+            }
+            let next = self.get(&format!("{path}&page={number}")).await?;
+            all.extend(entries(&next).iter().cloned());
+        }
+        Ok(all)
+    }
+
     /// Writes once. A lost answer is an error: the verb looks before it writes again.
     pub async fn write(
         &self,
@@ -339,7 +361,8 @@ impl RestClient {
             };
             let text = String::from_utf8_lossy(&response.body);
             let header = |name: &str| response.header(name);
-            if let Some(wait) = limit_wait(response.status, header, &text, clock.now_ms() / 1000)
+            let status = limit_status(&request.url, response.status, &response.body);
+            if let Some(wait) = limit_wait(status, header, &text, clock.now_ms() / 1000)
                 && tries < TRIES
             {
                 let now = clock.now_ms();
@@ -397,8 +420,11 @@ impl RestClient {
     /// Removes the credential from a text of the forge, which may repeat what it was sent.
     fn redact(&self, text: &str) -> String {
         match &self.connection.token {
-            ForgeCredential::Token(token) | ForgeCredential::Account { token, .. } => {
-                token.redact(text)
+            ForgeCredential::Token(token) => token.redact(text),
+            ForgeCredential::Account { login, token } => {
+                let (_, header) = self.scheme.build(Some(login), token);
+                let pair = header.rsplit(' ').next().unwrap_or_default();
+                token.redact(&text.replace(pair, "[token]"))
             }
             // Its tokens change, and their beginning does not.
             ForgeCredential::App(_) if text.contains("ghs_") || text.contains("eyJ") => {
@@ -411,8 +437,10 @@ impl RestClient {
     fn accept(&self, path: &str, response: WireResponse) -> Result<WireResponse, ForgeError> {
         let what = path.to_owned();
         let detail = || {
-            let text = findings::one_line(&String::from_utf8_lossy(&response.body));
-            self.redact(&findings::shorten(&text, 300))
+            let text = self.redact(&findings::one_line(&String::from_utf8_lossy(
+                &response.body,
+            )));
+            findings::shorten(&text, 300)
         };
         Err(match response.status {
             200..=299 | 304 => return Ok(response),

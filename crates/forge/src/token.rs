@@ -31,9 +31,13 @@ impl ForgeToken {
         &self.0
     }
 
-    /// Removes the token from a text of the forge, which may repeat what it was sent.
+    /// Removes the token from a text of the forge, which may repeat what it was sent: the token
+    /// itself, or the header in which it went out. A text must be redacted before it is cut, because
+    /// the beginning of a token is no longer recognised.
     pub fn redact(&self, text: &str) -> String {
-        text.replace(&self.0, "[token]")
+        let pair = self.git_header();
+        let pair = pair.rsplit(' ').next().unwrap_or_default();
+        text.replace(&self.0, "[token]").replace(pair, "[token]")
     }
 }
 

@@ -83,6 +83,10 @@ impl<T: Tracker> Forge for TrackerOnly<T> {
         self.unsupported()
     }
 
+    async fn queued_commit(&self, _: u64) -> Result<Option<String>, ForgeError> {
+        self.unsupported()
+    }
+
     async fn ensure_change(&self, _: &ChangeDraft) -> Result<ForgeChange, ForgeError> {
         self.unsupported()
     }

@@ -44,6 +44,9 @@ pub trait Forge: Tracker {
     async fn changes_since(&self, cursor: &ForgeCursor) -> Result<ChangePage, ForgeError>;
     /// Reads everything that others say on a change.
     async fn change_feedback(&self, number: u64) -> Result<ChangeFeedback, ForgeError>;
+    /// Returns the commit that the forge tests in place of the head while the change is in its merge
+    /// queue. Required gates have to be on that commit as well.
+    async fn queued_commit(&self, number: u64) -> Result<Option<String>, ForgeError>;
     async fn ensure_change(&self, draft: &ChangeDraft) -> Result<ForgeChange, ForgeError>;
     async fn ensure_gate(&self, gate: &ForgeGate) -> Result<(), ForgeError>;
     async fn ensure_review(&self, draft: &ReviewDraft) -> Result<ReviewReceipt, ForgeError>;

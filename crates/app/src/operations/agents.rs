@@ -19,6 +19,7 @@ use engine::project::AgentConfig;
 use engine::sandbox::Destination;
 
 use crate::failure::Failure;
+use crate::settings::connections::ConnectionSection;
 use crate::settings::file::{AgentSection, ProjectSettings};
 use crate::settings::{Environment, inherited_variables};
 
@@ -202,6 +203,8 @@ impl AgentFinder<'_> {
         let mut secret = self.settings.forge.secret_variables();
         secret.extend(self.settings.server.secret_variables());
         secret.extend(self.settings.tracker.secret_variables());
+        let connections = self.settings.connections.iter();
+        secret.extend(connections.flat_map(ConnectionSection::secret_variables));
         inherited_variables(names.filter(|name| !secret.contains(name)))
     }
 

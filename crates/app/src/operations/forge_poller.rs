@@ -299,7 +299,7 @@ async fn ask(
         let place = match &subject {
             ForgeSubject::Change(number) => format!("change/{number}"),
             ForgeSubject::Issue(key) => format!("issue/{key}"),
-            ForgeSubject::Repository => continue,
+            ForgeSubject::Branch(_) | ForgeSubject::Repository => continue,
         };
         let key = format!("poll/{place}/{at}");
         let job = ForgeJob::new(client.name(), ForgeTask::Look(subject));
@@ -338,7 +338,7 @@ async fn ask_for_comments(
                 places.push((subject, comment.updated_at.clone()));
             }
         }
-        let is_last = page.cursor.updated_at <= query.cursor.updated_at;
+        let is_last = page.cursor.updated_at == query.cursor.updated_at;
         poll.comments = page.cursor.into();
         if is_last {
             break;

@@ -7,6 +7,7 @@ mod arguments;
 use engine::git::{DiffContext, Oid};
 use engine::session;
 use flow::Role;
+use flow::ticket::ChangePhase;
 use forge::neutral::{neutralise, neutralise_line_of};
 use forge::{
     ChangeDraft, ChangeKey, ChangeState, CommentDraft, CommentTopic, Forge, ForgeChange, IssueGoal,
@@ -80,6 +81,8 @@ struct CallerPlace {
     repository: Option<String>,
     branch: Option<String>,
     base: Option<String>,
+    /// Pull request that Countersign keeps for the ticket.
+    change: Option<u64>,
 }
 
 /// Creates the pull request of a branch, or updates it. The branch is pushed by the server.
@@ -102,6 +105,19 @@ pub async fn create_pull_request(
             "{head} is the base branch; name the branch with your work"
         )));
     }
+    // Asked before anything is written: an agent reaches the issues of its own repository only.
+    let issue = match &request.jira_key {
+        Some(key) => linked_issue_client(app, identity, key).await?,
+        None => None,
+    };
+    // Countersign keeps the pull request of a ticket itself, with its own title, text and state.
+    if let Some(number) = place.change {
+        let own = forge.find_change(&ChangeKey::Number(number)).await;
+        if let Some(own) = own.map_err(forge_failure)? {
+            link_issue(issue.as_ref(), request.jira_key.as_deref(), &own).await?;
+            return Ok(reply(&own, None));
+        }
+    }
     // Pushed first: a forge knows no pull request of a branch that it does not have.
     push_branch(&client, &head, &base).await?;
     let draft = ChangeDraft {
@@ -113,9 +129,7 @@ pub async fn create_pull_request(
         draft: request.draft,
     };
     let change = forge.ensure_change(&draft).await.map_err(forge_failure)?;
-    if let Some(key) = &request.jira_key {
-        link_issue(app, key, &change).await?;
-    }
+    link_issue(issue.as_ref(), request.jira_key.as_deref(), &change).await?;
     note(
         app,
         identity,
@@ -253,7 +267,9 @@ async fn caller_place(app: &App, identity: &Identity) -> Result<CallerPlace, Fai
         Some(stored) => {
             let ticket = stored.ticket;
             let context = ticket.spec.context;
+            let open = ticket.change.filter(|one| one.phase == ChangePhase::Open);
             CallerPlace {
+                change: open.map(|change| change.number),
                 branch: Some(
                     context
                         .branch
@@ -487,15 +503,30 @@ async fn write_comment(
     })
 }
 
-/// Links a pull request in the issue that it belongs to, if a connection is for its project.
-async fn link_issue(app: &App, key: &str, change: &ForgeChange) -> Result<(), Failure> {
+/// Returns the connection of an issue, if there is one for its project.
+async fn linked_issue_client(
+    app: &App,
+    identity: &Identity,
+    key: &str,
+) -> Result<Option<LinkedForge>, Failure> {
     let project = key.rsplit_once('-').map_or("", |(project, _)| project);
     let links = load_links(&app.environment)?;
     let mut trackers = links.iter().filter(|link| link.is_tracker());
-    let Some(link) = trackers.find(|link| link.is_for(project)) else {
+    if !trackers.any(|link| link.is_for(project)) {
+        return Ok(None);
+    }
+    issue_client(app, identity, key).await.map(Some)
+}
+
+/// Links a pull request in the issue that it belongs to.
+async fn link_issue(
+    client: Option<&LinkedForge>,
+    key: Option<&str>,
+    change: &ForgeChange,
+) -> Result<(), Failure> {
+    let (Some(client), Some(key)) = (client, key) else {
         return Ok(());
     };
-    let client = connect_link(app, link).await?;
     let goal = IssueGoal::Linked(IssueLink {
         id: format!("countersign-{}", change.url),
         url: change.url.clone(),

@@ -27,6 +27,8 @@ pub const REVIEW_QUEUE: &str = "forge:reviews";
 pub enum ForgeSubject {
     Change(u64),
     Issue(String),
+    /// Branch of the repository, whose change has news.
+    Branch(String),
     /// Nothing in particular: the poller's questions are asked at once.
     Repository,
 }
@@ -37,7 +39,7 @@ impl ForgeSubject {
         match self {
             Self::Change(number) => Some(number.to_string()),
             Self::Issue(key) => Some(key.clone()),
-            Self::Repository => None,
+            Self::Branch(_) | Self::Repository => None,
         }
     }
 
@@ -45,6 +47,7 @@ impl ForgeSubject {
         match self {
             Self::Change(number) => format!("change {number}"),
             Self::Issue(key) => format!("issue {key}"),
+            Self::Branch(name) => format!("branch {name}"),
             Self::Repository => "the repository".to_owned(),
         }
     }

@@ -238,7 +238,7 @@ pub async fn receive_generic(
     };
     let project = match &subject {
         ForgeSubject::Issue(key) => key.rsplit_once('-').map(|(project, _)| project.to_owned()),
-        ForgeSubject::Change(_) | ForgeSubject::Repository => None,
+        ForgeSubject::Change(_) | ForgeSubject::Branch(_) | ForgeSubject::Repository => None,
     };
     let wanted = webhook.connection.or(project).unwrap_or_default();
     let link = links

@@ -206,6 +206,12 @@ pub fn connection_problems(all: &[ConnectionSection]) -> Vec<String> {
 }
 
 impl ConnectionSection {
+    /// Returns the variables that no agent gets.
+    pub fn secret_variables(&self) -> impl Iterator<Item = &str> {
+        let both = [&self.secret_env, &self.previous_secret_env];
+        both.into_iter().flatten().map(String::as_str)
+    }
+
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let name = &self.name;

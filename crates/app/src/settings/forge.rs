@@ -239,7 +239,16 @@ impl ForgeSection {
 
     /// Returns the variables that no agent gets: they have, or may have, the token of a forge.
     pub fn secret_variables(&self) -> Vec<&str> {
-        self.token_env.iter().map(String::as_str).collect()
+        let named = self.token_env.iter().map(String::as_str);
+        // Without a named token, those that the tools of the forges read are asked for one.
+        let usual = [
+            &PUBLIC_VARIABLES[..],
+            &ENTERPRISE_VARIABLES,
+            &GITLAB_VARIABLES,
+        ]
+        .concat();
+        let usual = usual.into_iter().filter(|_| !self.names_token());
+        named.chain(usual).collect()
     }
 }
 
@@ -400,6 +409,23 @@ mod tests {
         found
             .map(|found| (found.location.api, found.location.repository))
             .map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn no_agent_gets_a_variable_that_may_have_the_token() {
+        let unnamed = section("");
+        let secret = unnamed.secret_variables();
+        for name in [
+            "GH_TOKEN",
+            "GITHUB_TOKEN",
+            "GH_ENTERPRISE_TOKEN",
+            "GITLAB_TOKEN",
+        ] {
+            assert!(secret.contains(&name), "{name}");
+        }
+        // With a named token, the others belong to somebody else.
+        let named = section("kind = \"github\"\ntoken_env = \"T\"\n");
+        assert_eq!(named.secret_variables(), ["T"]);
     }
 
     #[test]

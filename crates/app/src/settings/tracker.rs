@@ -98,7 +98,10 @@ impl TrackerSection {
 
     /// Returns the variables that no agent gets.
     pub fn secret_variables(&self) -> Vec<&str> {
-        self.token_env.iter().map(String::as_str).collect()
+        let named = self.token_env.iter().map(String::as_str);
+        let is_named = self.token_source().is_named();
+        let usual = JIRA_VARIABLES.into_iter().filter(|_| !is_named);
+        named.chain(usual).collect()
     }
 }
 

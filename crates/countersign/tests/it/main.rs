@@ -9,6 +9,8 @@ mod cli;
 mod contract;
 mod crash;
 mod docs;
+#[path = "../../../forge/tests/it/fake_forgejo.rs"]
+mod fake_forgejo;
 #[path = "../../../forge/tests/it/fake_gitlab.rs"]
 mod fake_gitlab;
 #[path = "../../../forge/tests/it/fake_jira.rs"]

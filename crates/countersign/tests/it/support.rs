@@ -1,6 +1,7 @@
 //! A world for one test: a repository, a data directory, an empty home, and the built program run
 //! in them as a person would, with nothing of the machine's own environment.
 
+pub mod bare_repository;
 pub mod clock;
 pub mod crew;
 pub mod fake_github;

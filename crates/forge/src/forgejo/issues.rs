@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
-use crate::{ForgeError, Tracker};
+use crate::{ForgeError, Tracker, times};
 
 impl Forgejo {
     pub(super) async fn try_comment(
@@ -173,7 +173,7 @@ impl Tracker for Forgejo {
         let found = found.iter().filter(|issue| issue["pull_request"].is_null());
         let mut issues: Vec<_> = found.map(read::issue).filter(has).collect();
         // The answer is not sorted by update, and the cursor is the newest update.
-        issues.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        issues.sort_by(|one, other| times::compare(&one.updated_at, &other.updated_at));
         let newest = issues.last().map(|issue| issue.updated_at.clone());
         Ok(IssuePage {
             issues,
@@ -209,8 +209,8 @@ impl Tracker for Forgejo {
         }
         // Not `>`: times have seconds only, and a second comment of the same second would be lost.
         // The jobs that they queue have keys, so a repetition does nothing.
-        comments.retain(|comment| comment.updated_at >= *since);
-        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        comments.retain(|comment| times::is_since(&comment.updated_at, since));
+        comments.sort_by(|one, other| times::compare(&one.updated_at, &other.updated_at));
         let newest = comments.last().map(|comment| comment.updated_at.clone());
         Ok(CommentPage {
             comments,

@@ -8,7 +8,7 @@ use crate::model::{ChangeState, ForgeChange, ForgePermission, TrackedIssue};
 
 /// Beginning of the title of a draft.
 pub const DRAFT: &str = "WIP: ";
-const DRAFTS: [&str; 2] = ["WIP:", "[WIP]"];
+pub const DRAFTS: [&str; 2] = ["WIP:", "[WIP]"];
 
 pub fn is_own(entry: &Value, own: &str) -> bool {
     text(&entry["user"], "login").eq_ignore_ascii_case(own)

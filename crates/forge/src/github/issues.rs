@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::read::{self, entries, text};
-use super::{CAPABILITIES, Github};
+use super::{CAPABILITIES, Github, PAGE};
 use crate::feedback::{
     CommentKind, CommentPage, CommentQuery, CommentRef, IssueFilter, IssueGoal, IssuePage, Reaction,
 };
@@ -13,7 +13,7 @@ use crate::model::{
     ForgePermission, TrackedIssue, WriteObstacle,
 };
 use crate::rest::{encoded, parameter, parse_json, until_answered};
-use crate::{ForgeError, Tracker};
+use crate::{ForgeError, Tracker, times};
 
 impl Github {
     /// Reads one page of a list that changed, unless it is still the page of the entity tag.
@@ -156,7 +156,7 @@ impl Tracker for Github {
         }
         let (found, etag) = self.page_since(&path, cursor.etag.as_deref()).await?;
         // GitHub lists pull requests as issues too; they move the cursor all the same.
-        let newest = found.iter().map(|issue| text(issue, "updated_at")).max();
+        let newest = times::newest(found.iter().filter_map(|one| one["updated_at"].as_str()));
         let issues = found.iter().filter(|issue| issue["pull_request"].is_null());
         Ok(IssuePage {
             issues: issues.map(read::issue).collect(),
@@ -171,24 +171,29 @@ impl Tracker for Github {
             None => String::new(),
         };
         // Only the list of the whole repository has an order to choose.
-        let mut filter = match &query.on {
-            Some(_) => "?per_page=100".to_owned(),
-            None => "?sort=updated&direction=asc&per_page=100".to_owned(),
+        let (mut filter, sign) = match &query.on {
+            Some(_) => (String::new(), '?'),
+            None => ("?sort=updated&direction=asc&per_page=100".to_owned(), '&'),
         };
         let since = &query.cursor.updated_at;
         if !since.is_empty() {
-            filter.push_str(&parameter('&', "since", since));
+            filter.push_str(&parameter(sign, "since", since));
         }
-        let etag = query.cursor.etag.as_deref();
         let path = self.path(&format!("/issues{on}/comments{filter}"));
-        let (plain, etag) = self.page_since(&path, etag).await?;
+        let (plain, etag) = if query.on.is_some() {
+            // The oldest come first, and one of them may have been edited just now, like our own
+            // summary. So all are read before the cursor moves there.
+            (self.rest.list(&path, PAGE).await?, None)
+        } else {
+            self.page_since(&path, query.cursor.etag.as_deref()).await?
+        };
         let mut comments: Vec<_> = plain
             .iter()
             .map(|entry| read::comment(entry, CommentKind::Plain, &own))
             .collect();
         // A filter that is ignored must do no harm.
-        comments.retain(|comment| comment.updated_at >= *since);
-        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        comments.retain(|comment| times::is_since(&comment.updated_at, since));
+        comments.sort_by(|one, other| times::compare(&one.updated_at, &other.updated_at));
         let newest = comments.last().map(|comment| comment.updated_at.clone());
         Ok(CommentPage {
             comments,

@@ -18,6 +18,9 @@ use crate::review_plan::CUT_NOTICE;
 
 const THREADS: &str = "query($owner:String!,$name:String!,$number:Int!,$after:String){repository(owner:$owner,name:$name){pullRequest(number:$number){id isDraft reviewThreads(first:100,after:$after){pageInfo{hasNextPage endCursor} nodes{id isResolved comments(first:1){nodes{databaseId}}}}}}}";
 
+/// Only GraphQL knows the merge queue.
+const QUEUED: &str = "query($owner:String!,$name:String!,$number:Int!){repository(owner:$owner,name:$name){pullRequest(number:$number){mergeQueueEntry{headCommit{oid}}}}}";
+
 /// Maximum number of pages of threads, of a hundred each.
 const THREAD_PAGES_MAX: usize = 30;
 
@@ -214,6 +217,21 @@ impl Github {
         self.graphql(&query, &json!({"id": found["id"]}))
             .await
             .map(drop)
+    }
+
+    pub(super) async fn read_queued_commit(
+        &self,
+        change: u64,
+    ) -> Result<Option<String>, ForgeError> {
+        let variables = json!({"owner": self.owner, "name": self.name, "number": change});
+        let entry = match self.graphql_read(QUEUED, &variables).await {
+            Ok(mut data) => data["repository"]["pullRequest"]["mergeQueueEntry"].take(),
+            // An older server knows no queue.
+            Err(error) if error.refused_with() == Some(422) => Value::Null,
+            Err(error) => return Err(error),
+        };
+        let commit = text(&entry["headCommit"], "oid");
+        Ok(Some(commit).filter(|commit| !commit.is_empty()))
     }
 
     async fn graphql(&self, query: &str, variables: &Value) -> Result<Value, ForgeError> {

@@ -6,8 +6,8 @@ use super::read::{self, is_own};
 use super::{Gitlab, PAGE};
 use crate::ForgeError;
 use crate::feedback::{
-    ChangeFeedback, LOG_CHARS_MAX, LOGS_MAX, OtherCheck, OtherCheckState, PersonReview,
-    ReviewVerdict,
+    ChangeFeedback, LOG_CHARS_MAX, LOGS_MAX, OtherCheck, OtherCheckState, PersonComment,
+    PersonReview, ReviewVerdict,
 };
 use crate::json::{entries, id, number, text};
 use crate::marker::marker_key;
@@ -55,6 +55,11 @@ impl Gitlab {
             }
         }
         comments.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+        let wanting = self.reviewers_who_want_changes(change).await?;
+        let wanting = wanting
+            .iter()
+            .map(|entry| wanted_changes(entry, &comments, &own));
+        let reviews: Vec<PersonReview> = reviews.chain(wanting).collect();
         let conflict = match found["detailed_merge_status"].as_str() {
             Some("conflict") => Some(true),
             Some("checking" | "unchecked" | "preparing") => None,
@@ -66,10 +71,20 @@ impl Gitlab {
         Ok(ChangeFeedback {
             checks: self.others_checks(&head, &own).await?,
             head_commit: head,
-            reviews: reviews.collect(),
+            reviews,
             comments,
             conflict,
         })
+    }
+
+    async fn reviewers_who_want_changes(&self, change: u64) -> Result<Vec<Value>, ForgeError> {
+        let path = self.change_path(change, "/reviewers");
+        // Older servers do not have it.
+        let found = self.rest.get_maybe(&path).await?.unwrap_or_default();
+        let all = entries(&found).iter().cloned();
+        Ok(all
+            .filter(|entry| entry["state"] == "requested_changes")
+            .collect())
     }
 
     async fn others_checks(&self, commit: &str, own: &str) -> Result<Vec<OtherCheck>, ForgeError> {
@@ -116,5 +131,25 @@ impl Gitlab {
         let path = self.path(&format!("/jobs/{}/trace", id(job)));
         let text = self.rest.get_end(&path, LOG_CHARS_MAX).await.ok()?;
         (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Reads a request for changes. GitLab keeps the state only; the words are the reviewer's last
+/// comment on the merge request.
+fn wanted_changes(entry: &Value, comments: &[PersonComment], own: &str) -> PersonReview {
+    let user = &entry["user"];
+    let author = text(user, "username");
+    let mut words = comments.iter().rev().filter(|one| one.place.is_none());
+    let words = words.find(|one| one.author == author && one.finding.is_none());
+    let id = words.map_or_else(String::new, |one| one.comment.id.clone());
+    PersonReview {
+        id: format!("changes-{author}-{id}"),
+        is_bot: read::is_bot(user),
+        is_own: author.eq_ignore_ascii_case(own),
+        author,
+        verdict: ReviewVerdict::ChangesRequested,
+        body: words.map(|one| one.body.clone()).unwrap_or_default(),
+        commit: String::new(),
+        submitted_at: text(entry, "created_at"),
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{
 };
 use crate::rest::{encoded, parameter, until_answered};
 use crate::review_plan::CUT_NOTICE;
-use crate::{ForgeError, Tracker};
+use crate::{ForgeError, Tracker, times};
 
 /// Levels of access, as GitLab counts them.
 const DEVELOPER: u64 = 30;
@@ -220,7 +220,7 @@ impl Tracker for Gitlab {
         }
         let found = self.rest.get(&path).await?;
         let issues: Vec<TrackedIssue> = entries(&found).iter().map(read::issue).collect();
-        let newest = issues.iter().map(|issue| issue.updated_at.clone()).max();
+        let newest = times::newest(issues.iter().map(|issue| issue.updated_at.as_str()));
         Ok(IssuePage {
             issues,
             cursor: ForgeCursor {
@@ -263,8 +263,8 @@ impl Tracker for Gitlab {
                 comments.extend(read::comment(note, &on, &own, &self.pages));
             }
         }
-        comments.retain(|comment| comment.updated_at >= *since);
-        comments.sort_by(|one, other| one.updated_at.cmp(&other.updated_at));
+        comments.retain(|comment| times::is_since(&comment.updated_at, since));
+        comments.sort_by(|one, other| times::compare(&one.updated_at, &other.updated_at));
         let newest = comments.last().map(|comment| comment.updated_at.clone());
         Ok(CommentPage {
             comments,

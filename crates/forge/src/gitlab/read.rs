@@ -8,7 +8,7 @@ use crate::model::{ChangeState, ForgeChange, TrackedIssue};
 
 /// Beginning of the title of a draft.
 pub const DRAFT: &str = "Draft: ";
-const DRAFTS: [&str; 3] = ["Draft:", "[Draft]", "(Draft)"];
+pub const DRAFTS: [&str; 3] = ["Draft:", "[Draft]", "(Draft)"];
 
 pub fn names(labels: &Value) -> Vec<String> {
     let labels = entries(labels).iter();

@@ -16,12 +16,17 @@ use crate::fakes::{Fake, Served, Totals, reply, split};
 /// A key that was made for this test and opens nothing.
 const KEY: &str = include_str!("app_key.pem");
 
+/// A moment, in seconds and as a server writes it.
+const DATE: (i64, &str) = (1_795_128_855, "Thu, 19 Nov 2026 22:54:15 GMT");
+
 /// A GitHub that knows one App.
 #[derive(Debug, Default)]
 struct AppGithub {
     statements: Vec<Value>,
     bought: usize,
     runs: Vec<Value>,
+    /// Time of its clock in seconds, if it looks at the times of statements.
+    now: Option<i64>,
 }
 
 impl Fake for AppGithub {
@@ -41,7 +46,7 @@ impl Fake for AppGithub {
             .strip_prefix("Bearer ")
             .unwrap()
             .to_owned();
-        let is_statement = bearer.matches('.').count() == 2;
+        let mut is_statement = bearer.matches('.').count() == 2;
         if is_statement {
             let part = |at: usize| {
                 let bytes = URL_SAFE_NO_PAD
@@ -50,7 +55,12 @@ impl Fake for AppGithub {
                 serde_json::from_slice::<Value>(&bytes).unwrap()
             };
             assert_eq!(part(0)["alg"], "RS256");
-            self.statements.push(part(1));
+            let claims = part(1);
+            if let Some(now) = self.now {
+                let (from, to) = (claims["iat"].as_i64(), claims["exp"].as_i64());
+                is_statement = from.unwrap() <= now && (now..=now + 600).contains(&to.unwrap());
+            }
+            self.statements.push(claims);
         }
         let (status, value) = match (request.method, path.as_str()) {
             ("GET", "/repos/o/r/installation") if is_statement => (200, json!({"id": 9})),
@@ -83,7 +93,12 @@ impl Fake for AppGithub {
             }
             _ => (422, json!({"message": format!("leaked {bearer}")})),
         };
-        reply(status, &value)
+        let mut answer = reply(status, &value);
+        if self.now.is_some() {
+            let date = ("date".to_owned(), DATE.1.to_owned());
+            answer.headers.push(date);
+        }
+        answer
     }
 
     fn totals(&self) -> Totals {
@@ -141,6 +156,25 @@ async fn an_app_buys_a_token_renews_it_in_time_and_writes_check_runs() {
         !format!("{error:?} {forge:?}").contains("ghs_"),
         "{error:?}"
     );
+}
+
+#[tokio::test]
+async fn an_app_whose_clock_is_wrong_signs_with_the_time_of_the_forge() {
+    let fake = AppGithub {
+        now: Some(DATE.0),
+        ..AppGithub::default()
+    };
+    let fake = Arc::new(Served(Mutex::new(fake)));
+    let key = AppKey::new("Iv1.test", KEY, None).unwrap();
+    let connection = ForgeConnection {
+        transport: Arc::clone(&fake) as _,
+        clock: Arc::new(JumpingClock::default()),
+        api: "https://ghes.example/api/v3".to_owned(),
+        token: ForgeCredential::App(AppCredential::new(key, "o/r")),
+    };
+    let forge = Github::new(connection, "o/r").unwrap();
+    assert_eq!(forge.whoami().await.unwrap().login, "countersign[bot]");
+    assert_eq!(fake.0.lock().unwrap().bought, 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use forge::{WireRequest, WireResponse};
 use serde_json::{Value, json};
 
 use crate::contract::Contract;
-use crate::fakes::{Fake, TOKEN, Totals, page, reply, split};
+use crate::fakes::{Fake, FakeRepository, TOKEN, Totals, page, reply, split};
 
 pub const BOT: &str = "countersign-bot";
 
@@ -23,13 +23,16 @@ pub struct FakeForgejo {
     /// `(review, comment)`
     pub inline: Vec<(u64, Value)>,
     pub comments: Vec<Value>,
-    pub statuses: Vec<Value>,
+    pub statuses: Vec<(String, Value)>,
     pub known_labels: Vec<Value>,
     pub labels: Vec<Value>,
     pub issue_closed: bool,
     pub head: String,
     pub refused: BTreeMap<String, usize>,
     pub writes: usize,
+    pub repository: Option<Box<dyn FakeRepository>>,
+    /// The only commit whose check is red. Without it the check of every commit is.
+    pub red: Option<String>,
     next: u64,
 }
 
@@ -44,6 +47,17 @@ impl FakeForgejo {
             labels: vec![ready],
             next: 100,
             ..Self::default()
+        }
+    }
+
+    /// Heads follow the branches of a real repository until a change ends.
+    fn look_at_branches(&mut self) {
+        let Some(repository) = &self.repository else {
+            return;
+        };
+        for pull in self.pulls.iter_mut().filter(|one| one["state"] == "open") {
+            self.head = repository.head(pull["head"]["ref"].as_str().unwrap());
+            pull["head"]["sha"] = json!(self.head);
         }
     }
 
@@ -64,6 +78,9 @@ impl FakeForgejo {
             ("POST", ["pulls"]) => {
                 if self.pulls.iter().any(|pull| pull["state"] == "open") {
                     return self.refuse(409, "pull request already exists for these targets");
+                }
+                if let Some(repository) = &self.repository {
+                    self.head = repository.head(body["head"].as_str().unwrap());
                 }
                 let pull = json!({"number": 1, "title": body["title"], "body": body["body"], "state": "open", "merged": false,
                     "user": {"login": BOT}, "head": {"ref": body["head"], "sha": self.head, "repo_id": 5},
@@ -112,6 +129,9 @@ impl FakeForgejo {
                 }
                 self.pulls[0]["merged"] = json!(true);
                 self.pulls[0]["state"] = json!("closed");
+                if let Some(repository) = &self.repository {
+                    repository.merge(&self.head);
+                }
                 (200, Value::Null)
             }
             ("POST", ["issues", _, "comments"]) => {
@@ -157,11 +177,11 @@ impl FakeForgejo {
                 self.issue_closed = body["state"] == "closed";
                 (201, json!({}))
             }
-            ("POST", ["statuses", _]) => {
+            ("POST", ["statuses", commit]) => {
                 let id = self.id();
                 let status = json!({"id": id, "context": body["context"], "status": body["state"], "description": body["description"],
                     "target_url": body["target_url"], "creator": {"login": BOT}});
-                self.statuses.push(status.clone());
+                self.statuses.push(((*commit).to_owned(), status.clone()));
                 (201, status)
             }
             _ => (404, json!({"message": "not found"})),
@@ -205,9 +225,12 @@ impl FakeForgejo {
                 }
             }
             ["issues", "7", "dependencies"] => (200, json!([{"number": 3}])),
-            ["commits", _, "statuses"] => {
-                let other = json!({"id": 1, "context": "build", "status": "failure", "creator": {"login": "forgejo-actions"}});
-                let all: Vec<Value> = self.statuses.iter().cloned().chain([other]).collect();
+            ["commits", commit, "statuses"] => {
+                let is_red = self.red.as_deref().is_none_or(|red| red == *commit);
+                let state = if is_red { "failure" } else { "success" };
+                let other = json!({"id": 1, "context": "build", "status": state, "creator": {"login": "forgejo-actions"}});
+                let of = self.statuses.iter().filter(|(of, _)| of == commit);
+                let all: Vec<Value> = of.map(|(_, one)| one.clone()).chain([other]).collect();
                 page(&all, query)
             }
             ["collaborators", "ada", "permission"] => (200, json!({"permission": "write"})),
@@ -223,6 +246,7 @@ impl Fake for FakeForgejo {
     }
 
     fn answer(&mut self, request: &WireRequest) -> WireResponse {
+        self.look_at_branches();
         let (path, query, body) = split(request, "/api/v1");
         let token = format!("token {TOKEN}");
         let is_known = request
@@ -284,7 +308,7 @@ impl Fake for FakeForgejo {
             gate: self
                 .statuses
                 .last()
-                .map(|status| status["status"].as_str().unwrap().to_owned()),
+                .map(|(_, status)| status["status"].as_str().unwrap().to_owned()),
             writes: self.writes,
             refused: self
                 .refused

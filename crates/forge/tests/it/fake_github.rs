@@ -30,6 +30,10 @@ pub struct State {
     pub writes: usize,
     pub renamed: bool,
     pub archived: bool,
+    /// A private repository without a paid plan.
+    pub no_drafts: bool,
+    /// Commit that the merge queue tests.
+    pub queued: Option<String>,
     pub next_id: u64,
 }
 
@@ -100,6 +104,9 @@ impl State {
         }
         let parts: Vec<&str> = path.split('/').collect();
         match (method, parts.as_slice()) {
+            ("POST", ["pulls"]) if self.no_drafts && body["draft"] == true => {
+                refusal("Draft pull requests are not supported in this repository.")
+            }
             ("POST", ["pulls"]) => {
                 let exists = self
                     .pulls
@@ -279,6 +286,18 @@ impl State {
     fn graphql(&mut self, body: &Value) -> Answer {
         let query = body["query"].as_str().unwrap();
         let target = body["variables"]["id"].as_str().unwrap_or_default();
+        if query.contains("mergeQueueEntry") {
+            let commit = self.queued.as_ref();
+            let entry = commit.map(|commit| json!({"headCommit": {"oid": commit}}));
+            let pull = json!({"mergeQueueEntry": entry});
+            return (200, json!({"data": {"repository": {"pullRequest": pull}}}));
+        }
+        if self.no_drafts && query.contains("convertPullRequestToDraft") {
+            return (
+                200,
+                json!({"errors": [{"message": "Draft pull requests are not supported"}]}),
+            );
+        }
         if query.starts_with("mutation") {
             if query.contains("ReviewThread") {
                 let thread = self
@@ -378,8 +397,10 @@ impl State {
             body: value.to_string().into_bytes(),
         };
         if path.ends_with("/graphql") {
-            let checked = check_graphql(&body, &value);
-            checked.unwrap_or_else(|why| panic!("{why}: {value}"));
+            if value["errors"].is_null() {
+                let checked = check_graphql(&body, &value);
+                checked.unwrap_or_else(|why| panic!("{why}: {value}"));
+            }
             return response;
         }
         // Redirects of a renamed repository are in no specification.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use forge::{WireRequest, WireResponse};
 use serde_json::{Value, json};
 
-use crate::fakes::{Fake, Totals, page, reply, split};
+use crate::fakes::{Fake, FakeRepository, Totals, page, reply, split};
 
 pub const BOT: &str = "countersign-bot";
 
@@ -28,6 +28,11 @@ pub struct FakeGitlab {
     pub lines: HashSet<(Option<u64>, Option<u64>)>,
     pub refused: BTreeMap<String, usize>,
     pub writes: usize,
+    pub repository: Option<Box<dyn FakeRepository>>,
+    /// The only commit whose job is red. Without it the job of every commit is.
+    pub red: Option<String>,
+    /// Reviewers with their states.
+    pub reviewers: Vec<Value>,
     next: u64,
 }
 
@@ -42,6 +47,24 @@ impl FakeGitlab {
             lines: lines.into_iter().collect(),
             computing: 1,
             ..Self::default()
+        }
+    }
+
+    /// Heads follow the branches of a real repository until a change ends.
+    fn look_at_branches(&mut self) {
+        let Some(repository) = &self.repository else {
+            return;
+        };
+        for change in self
+            .changes
+            .iter_mut()
+            .filter(|one| one["state"] == "opened")
+        {
+            let branch = change["source_branch"].as_str().unwrap();
+            self.head = repository.head(branch);
+            change["sha"] = json!(self.head);
+            let lines = 1..=repository.lines(&self.head);
+            self.lines = lines.map(|line| (Some(line), None)).collect();
         }
     }
 
@@ -91,6 +114,9 @@ impl FakeGitlab {
                 if self.changes.iter().any(|one| one["state"] == "opened") {
                     return self.refuse(409, "Another open merge request already exists");
                 }
+                if let Some(repository) = &self.repository {
+                    self.head = repository.head(body["source_branch"].as_str().unwrap());
+                }
                 let change = json!({"iid": 1, "title": body["title"], "description": body["description"],
                     "source_branch": body["source_branch"], "target_branch": body["target_branch"], "state": "opened",
                     "sha": self.head, "source_project_id": 5, "target_project_id": 5, "labels": ["ready"],
@@ -138,6 +164,9 @@ impl FakeGitlab {
                     );
                 }
                 self.changes[0]["state"] = json!("merged");
+                if let Some(repository) = &self.repository {
+                    repository.merge(&self.head);
+                }
                 (200, self.changes[0].clone())
             }
             ("POST", ["merge_requests", "1", "draft_notes"]) => {
@@ -209,8 +238,9 @@ impl FakeGitlab {
                 (201, json!({}))
             }
             ("POST", ["statuses", commit]) => {
-                let last = self.statuses.last().map(|status| status["status"].clone());
-                if last.as_ref() == Some(&body["state"]) {
+                let mut of_commit = self.statuses.iter().rev();
+                let last = of_commit.find(|status| status["sha"] == **commit);
+                if last.is_some_and(|last| last["status"] == body["state"]) {
                     return self.refuse(400, "Cannot transition status via :enqueue from :pending");
                 }
                 assert!(body["description"].as_str().unwrap().chars().count() <= 255);
@@ -262,6 +292,7 @@ impl FakeGitlab {
                 let all: Vec<Value> = self.discussions.iter().cloned().chain(notes).collect();
                 page(&all, query)
             }
+            ["merge_requests", "1", "reviewers"] => page(&self.reviewers, query),
             ["merge_requests", "1", "draft_notes"] => page(&self.drafts, query),
             ["issues", "7", "notes"] => page(&self.notes, query),
             ["merge_requests", "1", "notes"] => {
@@ -280,9 +311,12 @@ impl FakeGitlab {
                 }
                 (200, json!({"approved_by": by}))
             }
-            ["repository", "commits", _, "statuses"] => {
-                let job = json!({"id": 0, "name": "build", "status": "failed", "target_url": "https://x/-/jobs/9", "author": {"username": BOT}});
-                let all: Vec<Value> = self.statuses.iter().cloned().chain([job]).collect();
+            ["repository", "commits", commit, "statuses"] => {
+                let is_red = self.red.as_deref().is_none_or(|red| red == *commit);
+                let state = if is_red { "failed" } else { "success" };
+                let job = json!({"id": 0, "name": "build", "status": state, "target_url": "https://x/-/jobs/9", "author": {"username": BOT}});
+                let of = self.statuses.iter().filter(|one| one["sha"] == **commit);
+                let all: Vec<Value> = of.cloned().chain([job]).collect();
                 page(&all, query)
             }
             ["jobs", "0", "trace"] => (200, json!("the end of the log")),
@@ -311,6 +345,7 @@ impl FakeGitlab {
 
 impl Fake for FakeGitlab {
     fn answer(&mut self, request: &WireRequest) -> WireResponse {
+        self.look_at_branches();
         let (path, query, body) = split(request, "/api/v4");
         let header = |name: &str| {
             request

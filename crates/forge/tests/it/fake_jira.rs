@@ -15,6 +15,8 @@ pub struct FakeJira {
     pub labels: Vec<String>,
     pub links: Vec<Value>,
     pub transitions: usize,
+    /// Names of the statuses after each transition.
+    pub history: Vec<String>,
     pub queries: Vec<String>,
     pub writes: usize,
 }
@@ -149,6 +151,7 @@ impl Fake for FakeJira {
                 let id: usize = body["transition"]["id"].as_str().unwrap().parse().unwrap();
                 self.status = id - 31;
                 self.transitions += 1;
+                self.history.push(STATUSES[self.status].0.to_owned());
                 (204, Value::Null)
             }
             ("POST", "/issue/PROJ-7/remotelink") => {

@@ -28,6 +28,16 @@ pub struct Totals {
     pub refused: Vec<String>,
 }
 
+/// A real repository behind a fake, so that heads and lines are those that were pushed.
+pub trait FakeRepository: Send + std::fmt::Debug {
+    /// Commit of a branch.
+    fn head(&self, branch: &str) -> String;
+    /// Number of lines of the only file that a change adds.
+    fn lines(&self, commit: &str) -> u64;
+    /// Moves the base branch to a commit.
+    fn merge(&self, commit: &str);
+}
+
 /// A server that remembers.
 pub trait Fake: Send + std::fmt::Debug {
     /// Path of its API, and the official specifications of that.

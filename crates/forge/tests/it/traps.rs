@@ -325,3 +325,151 @@ async fn gitlab_s_refusal_of_a_state_that_is_there_already_is_a_success() {
     };
     assert_eq!(forge.merge(&order).await, Ok(MergeReport::HeadMoved));
 }
+
+#[tokio::test]
+async fn a_repository_without_drafts_gets_a_change_that_is_none() {
+    let fake = fake();
+    fake.0.lock().unwrap().no_drafts = true;
+    let clock = Arc::new(JumpingClock::default());
+    let forge = connect(fake.clone(), clock, "https://ghes.example/api/v3");
+    let mut draft = ChangeDraft {
+        head_branch: "b".to_owned(),
+        base_branch: "main".to_owned(),
+        title: "t".to_owned(),
+        body: "b".to_owned(),
+        draft: true,
+    };
+    for is_draft in [true, true, false] {
+        draft.draft = is_draft;
+        let change = forge.ensure_change(&draft).await.unwrap();
+        assert_eq!((change.number, change.draft), (1, false));
+    }
+    assert_eq!(fake.0.lock().unwrap().pulls.len(), 1);
+}
+
+#[tokio::test]
+async fn a_title_that_says_draft_makes_no_draft_of_a_ready_change() {
+    let gitlab = Arc::new(Served(Mutex::new(FakeGitlab::new(HEAD))));
+    let forgejo = Arc::new(Served(Mutex::new(FakeForgejo::new(HEAD))));
+    let connection = |transport: Arc<dyn ForgeTransport>, api: &str| ForgeConnection {
+        transport,
+        clock: Arc::new(JumpingClock::default()),
+        api: api.to_owned(),
+        token: ForgeToken::new(TOKEN).unwrap().into(),
+    };
+    let api = "https://h.example/api/v4";
+    let on_gitlab = Gitlab::new(connection(gitlab.clone(), api), "g/r").unwrap();
+    let api = "https://h.example/api/v1";
+    let on_forgejo = Forgejo::new(connection(forgejo.clone(), api), "o/r").unwrap();
+    let forges: [(&dyn Forge, &str); 2] = [
+        (&on_gitlab, "[draft] Draft: Greet"),
+        (&on_forgejo, "WIP: Greet"),
+    ];
+    for (forge, title) in forges {
+        for is_draft in [true, false, false] {
+            let draft = ChangeDraft {
+                head_branch: "b".to_owned(),
+                base_branch: "main".to_owned(),
+                title: title.to_owned(),
+                body: "b".to_owned(),
+                draft: is_draft,
+            };
+            let change = forge.ensure_change(&draft).await.unwrap();
+            assert_eq!((change.draft, change.title.as_str()), (is_draft, "Greet"));
+        }
+    }
+    // It is made and made ready; the third call finds it as it is.
+    assert_eq!(gitlab.0.lock().unwrap().writes, 2);
+    assert_eq!(forgejo.0.lock().unwrap().writes, 2);
+}
+
+#[tokio::test]
+async fn comments_and_changes_beyond_the_first_page_are_read() {
+    let fake = fake();
+    {
+        let mut state = fake.0.lock().unwrap();
+        let at = |minute: usize| format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
+        let comment = |number: usize, updated: usize| {
+            json!({"id": number, "user": {"login": "ada"}, "body": format!("comment {number}"),
+                "created_at": at(number), "updated_at": at(updated),
+                "issue_url": "https://api.github.com/repos/o/r/issues/1"})
+        };
+        // The first one, like a summary that is edited in place, is the newest by its update.
+        state.comments.push(comment(0, 900));
+        state
+            .comments
+            .extend((1..150).map(|number| comment(number, number)));
+        let repo = json!({"full_name": "o/r"});
+        state.pulls = (1..=250)
+            .map(|number| {
+                json!({"number": number, "title": "t", "state": "open", "user": {"login": "ada"},
+                    "head": {"ref": format!("b-{number}"), "sha": HEAD, "repo": repo},
+                    "base": {"ref": "main", "repo": repo}, "updated_at": at(1000 - number)})
+            })
+            .collect();
+    }
+    let clock = Arc::new(JumpingClock::default());
+    let forge = connect(fake, clock, "https://ghes.example/api/v3");
+    let query = CommentQuery {
+        on: Some("1".to_owned()),
+        ..CommentQuery::default()
+    };
+    let page = forge.comments_since(&query).await.unwrap();
+    assert_eq!(page.comments.len(), 150);
+    assert!(page.cursor.updated_at.starts_with("2026-01-01T15:00"));
+    let page = forge.changes_since(&ForgeCursor::default()).await.unwrap();
+    assert_eq!(page.changes.len(), 250);
+    // Since the newest one, there is one page and one change.
+    let cursor = ForgeCursor {
+        etag: None,
+        ..page.cursor
+    };
+    let page = forge.changes_since(&cursor).await.unwrap();
+    assert_eq!(page.changes.len(), 1);
+}
+
+#[tokio::test]
+async fn the_commit_of_a_merge_queue_is_known() {
+    let fake = fake();
+    let clock = Arc::new(JumpingClock::default());
+    let forge = connect(fake.clone(), clock, "https://ghes.example/api/v3");
+    assert_eq!(forge.queued_commit(1).await.unwrap(), None);
+    fake.0.lock().unwrap().queued = Some(HEAD.to_owned());
+    let queued = forge.queued_commit(1).await.unwrap();
+    assert_eq!(queued.as_deref(), Some(HEAD));
+}
+
+#[tokio::test]
+async fn a_request_for_changes_on_gitlab_has_the_words_of_the_last_comment() {
+    let fake = Arc::new(Served(Mutex::new(FakeGitlab::new(HEAD))));
+    let connection = ForgeConnection {
+        transport: fake.clone(),
+        clock: Arc::new(JumpingClock::default()),
+        api: "https://h.example/api/v4".to_owned(),
+        token: ForgeToken::new(TOKEN).unwrap().into(),
+    };
+    let forge = Gitlab::new(connection, "g/r").unwrap();
+    let note = |id: u64, author: &str, body: &str| {
+        json!({"id": id, "body": body, "system": false, "author": {"username": author},
+            "created_at": "2026-01-01T00:00:01Z", "updated_at": "2026-01-01T00:00:01Z"})
+    };
+    {
+        let mut state = fake.0.lock().unwrap();
+        state.changes.push(
+            json!({"iid": 1, "state": "opened", "sha": HEAD, "title": "t",
+            "source_branch": "b", "target_branch": "main", "author": {"username": "ada"}}),
+        );
+        state.notes = vec![note(1, "bob", "Too long."), note(2, "eve", "Fine.")];
+        state.reviewers = vec![
+            json!({"user": {"username": "bob"}, "state": "requested_changes", "created_at": "2026-01-01T00:00:00Z"}),
+            json!({"user": {"username": "eve"}, "state": "reviewed", "created_at": "2026-01-01T00:00:00Z"}),
+        ];
+    }
+    let feedback = forge.change_feedback(1).await.unwrap();
+    let wanting = feedback.reviews.iter();
+    let wanting: Vec<_> = wanting
+        .filter(|one| one.verdict == ReviewVerdict::ChangesRequested)
+        .map(|one| (one.author.as_str(), one.body.as_str(), one.id.as_str()))
+        .collect();
+    assert_eq!(wanting, [("bob", "Too long.", "changes-bob-1")]);
+}

@@ -120,6 +120,21 @@ async fn an_answer_that_repeats_the_token_is_redacted() {
 }
 
 #[tokio::test]
+async fn the_beginning_of_a_token_is_not_shown_where_a_long_answer_is_cut() {
+    for before in [0, 250, 260, 270, 280, 290, 299] {
+        let echo = move |headers: HeaderMap| async move {
+            let token = headers["authorization"].to_str().unwrap().to_owned();
+            let token = token.strip_prefix("Bearer ").unwrap();
+            let text = format!("{}{token}", "-".repeat(before));
+            (StatusCode::UNPROCESSABLE_ENTITY, text)
+        };
+        let forge = github(&listen(Router::new().fallback(echo)).await);
+        let error = forge.whoami().await.unwrap_err().to_string();
+        assert!(!error.contains(&TOKEN[..4]), "{before}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn an_endless_answer_and_a_closed_port_are_errors() {
     let huge = listen(Router::new().fallback(|| async { vec![b' '; 17 * 1024 * 1024] })).await;
     assert!(github(&huge).whoami().await.unwrap_err().is_lost());

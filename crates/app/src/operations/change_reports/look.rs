@@ -7,19 +7,19 @@ use engine::log::LogErr;
 use engine::project::ProjectConfig;
 use flow::landing::{LandingStyle, PullRequestMerge};
 use flow::pull_request::{
-    ChangePlan, approved_commit, minds_red_checks, next_look, plan_change, reopens_closed,
-    wants_pull_request,
+    ChangePlan, PlannedGate, approved_commit, minds_red_checks, next_look, plan_change,
+    reopens_closed, wants_pull_request,
 };
 use flow::ticket::{ChangeObservation, ChangePhase, Submission};
 use flow::{Actor, EventKind, Policy, Role, Ticket, TicketId, Time};
 use forge::{
-    ChangeDraft, ChangeFeedback, ChangeKey, ChangeState, ForgeChange, ForgeError, LabelEdit,
-    MergeMethod, MergeOrder, MergeReport,
+    ChangeDraft, ChangeFeedback, ChangeKey, ChangeState, ForgeChange, ForgeError, ForgeGate,
+    GateState, LabelEdit, MergeMethod, MergeOrder, MergeReport,
 };
 
 use super::branch::{BranchState, bring_branch, follow_branch};
 use super::memory::{WrittenReport, report_path};
-use super::writing::ReportWriter;
+use super::writing::{GATE, ReportWriter};
 use super::{feedback, texts};
 use crate::failure::Failure;
 use crate::operations::App;
@@ -29,6 +29,8 @@ use crate::operations::forge_connection::{ConnectedForge, forge_failure};
 const STEPS_MAX: u32 = 12;
 /// Longest sentence of a forge that a ticket keeps.
 const REASON_CHARS_MAX: usize = 200;
+/// Time after which the forge should show a push. It grows with each try.
+const PUSH_SEEN_MS: u64 = 1_000;
 
 /// Reason why a look did not end.
 #[derive(Debug)]
@@ -46,7 +48,10 @@ impl From<ForgeError> for LookError {
             // A limit is no failure: the forge says when to come back.
             ForgeError::Limited { seconds, .. } => (Some(seconds.saturating_mul(1000)), false),
             ForgeError::Lost { .. } | ForgeError::Unreadable { .. } => (Some(5_000), true),
-            ForgeError::Refused { status, .. } if *status >= 500 => (Some(5_000), true),
+            // Somebody pushed or closed it at this moment: the next look sees it as it is then.
+            ForgeError::Refused { status, .. } if *status >= 500 || [409, 422].contains(status) => {
+                (Some(5_000), true)
+            }
             ForgeError::Refused { .. }
             | ForgeError::Unsupported { .. }
             | ForgeError::NotFound { .. }
@@ -175,7 +180,8 @@ impl Look<'_> {
             return Ok(LookStep::Restart);
         }
         let plan = self.plan(state);
-        self.write(state, change, &plan).await?;
+        self.write(state, (change, &change.head_commit), &plan)
+            .await?;
         Ok(LookStep::Ended(LookOutcome::Done))
     }
 
@@ -199,25 +205,40 @@ impl Look<'_> {
         let plan = self.plan(state);
         if ticket.stage.is_terminal() {
             if let Some(change) = open {
-                self.write(state, &change, &plan).await?;
+                self.write(state, (&change, &change.head_commit), &plan)
+                    .await?;
             }
             return Ok(LookStep::Ended(LookOutcome::Done));
         }
         let remote = self.connected.git_remote().await?;
-        match bring_branch(&self.git, &remote, ticket, &state.submission).await? {
+        let branch = bring_branch(&self.git, &remote, ticket, &state.submission).await?;
+        match &branch {
             BranchState::Extended(head) if ticket.waits_for_forge() => {
-                return self.submit_theirs(state, &head).await;
+                return self.submit_theirs(state, head).await;
             }
             // Before the verdict their commits are left alone: the verdict is about ours.
             BranchState::Ours | BranchState::Extended(_) => {}
-            BranchState::Foreign(head) => return self.on_foreign(state, open, &head, &plan).await,
+            BranchState::Foreign(head) => return self.on_foreign(state, open, head, &plan).await,
         }
         let change = self.ensure_change(state, open, &plan).await?;
         let said = self.connected.forge.change_feedback(change.number).await?;
         if self.report_feedback(state, &change, &said).await? {
             return Ok(LookStep::Restart);
         }
-        self.write(state, &change, &plan).await?;
+        if branch == BranchState::Ours && said.head_commit != state.submission.commit {
+            // The forge sees a push a moment later, and refuses a review of an unknown commit.
+            let commit = &state.submission.commit;
+            return Err(LookError {
+                failure: Failure::error(format!(
+                    "the forge does not show {commit} on pull request {} yet",
+                    change.number
+                )),
+                retry_ms: Some(PUSH_SEEN_MS),
+                counts: true,
+            });
+        }
+        self.write(state, (&change, &said.head_commit), &plan)
+            .await?;
         self.finish(state, &change, &said, &plan).await
     }
 
@@ -268,7 +289,7 @@ impl Look<'_> {
                 return Ok(LookStep::Restart);
             }
         }
-        self.write(state, &change, plan).await?;
+        self.write(state, (&change, head.as_str()), plan).await?;
         Ok(LookStep::Ended(LookOutcome::Done))
     }
 
@@ -287,14 +308,20 @@ impl Look<'_> {
             body: texts::change_body(&state.ticket, &state.policy),
             draft: plan.draft,
         };
-        let text = format!("{}\n{}\n{}", draft.title, draft.base_branch, draft.body);
+        let text = format!(
+            "{}\n{}\n{}\n{}",
+            draft.draft, draft.title, draft.base_branch, draft.body
+        );
         let hash = engine::hash::short_sha256(text.as_bytes());
         let path = report_path(&self.app.environment, &self.id);
         let known = open
             .as_ref()
             .map(|open| WrittenReport::read(&path, open.number));
+        // A person who makes it ready while we work on it has a reason, and some repositories have
+        // no drafts. One that should be ready has to be.
+        let is_ready_enough = |open: &ForgeChange| draft.draft || !open.draft;
         let change = match (open, known) {
-            (Some(open), Some(known)) if known.change == hash && open.draft == draft.draft => open,
+            (Some(open), Some(known)) if known.change == hash && is_ready_enough(&open) => open,
             _ => self.connected.forge.ensure_change(&draft).await?,
         };
         let mut written = WrittenReport::read(&path, change.number);
@@ -402,10 +429,11 @@ impl Look<'_> {
         }
     }
 
+    /// Writes what is missing on a change with this head.
     async fn write(
         &self,
         state: &LookState,
-        change: &ForgeChange,
+        (change, head): (&ForgeChange, &str),
         plan: &ChangePlan,
     ) -> Result<(), LookError> {
         let path = report_path(&self.app.environment, &self.id);
@@ -419,6 +447,7 @@ impl Look<'_> {
             submission: &state.submission,
             policy: &state.policy,
             plan,
+            shows_submission: head == state.submission.commit,
         };
         let result = writer.write(&mut written).await;
         // What was written before a failure is remembered too.
@@ -460,9 +489,10 @@ impl Look<'_> {
             }
             // The forge shows a push a moment later.
             (Some(_), _) => ("the forge to show the approved commit".to_owned(), again),
-            (None, PullRequestMerge::Queue) => {
-                ("the merge queue of the forge".to_owned(), LookOutcome::Done)
-            }
+            (None, PullRequestMerge::Queue) => (
+                "the merge queue of the forge".to_owned(),
+                self.follow_queue(change.number, plan, again).await?,
+            ),
             (None, PullRequestMerge::Person | PullRequestMerge::Countersign) => {
                 ("a person who merges it".to_owned(), LookOutcome::Done)
             }
@@ -473,6 +503,31 @@ impl Look<'_> {
             return Ok(LookStep::Restart);
         }
         Ok(LookStep::Ended(outcome))
+    }
+
+    /// Puts the gate on the commit that the merge queue tests: a required status has to be there
+    /// too, or the queue waits for it in vain. The commit changes when a change before it leaves.
+    async fn follow_queue(
+        &self,
+        number: u64,
+        plan: &ChangePlan,
+        again: LookOutcome,
+    ) -> Result<LookOutcome, LookError> {
+        let PlannedGate::Success(text) = &plan.gate else {
+            return Ok(LookOutcome::Done);
+        };
+        let Some(commit) = self.connected.forge.queued_commit(number).await? else {
+            return Ok(LookOutcome::Done);
+        };
+        let gate = ForgeGate {
+            commit,
+            name: GATE.to_owned(),
+            state: GateState::Success,
+            description: forge::neutral::neutralise_line_of(text),
+            url: None,
+        };
+        self.connected.forge.ensure_gate(&gate).await?;
+        Ok(again)
     }
 
     async fn merge(&self, number: u64, commit: &str) -> Result<MergeReport, LookError> {

@@ -165,7 +165,8 @@ pub fn summary(ticket: &Ticket, policy: &Policy, plan: &ChangePlan) -> String {
     }
     let checks = ticket.checks.iter().flat_map(|checks| &checks.results);
     for check in checks.filter(|check| !check.outcome.is_green()) {
-        let tail = findings::shorten(&findings::clean(&check.tail), TAIL_CHARS_MAX);
+        // Neutral in spite of the block: a forge may read blocks in another way than we write them.
+        let tail = findings::shorten(&neutralise(&check.tail), TAIL_CHARS_MAX);
         let _ = write!(
             text,
             "Check {} {}:\n\n{}\n\n",

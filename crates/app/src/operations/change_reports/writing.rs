@@ -35,16 +35,20 @@ pub struct ReportWriter<'a> {
     pub submission: &'a Submission,
     pub policy: &'a Policy,
     pub plan: &'a ChangePlan,
+    /// Whether the head of the pull request is the submitted commit. On another head no line of it
+    /// can be commented.
+    pub shows_submission: bool,
 }
 
 impl ReportWriter<'_> {
     /// Writes everything that differs from what was written before.
     pub async fn write(&self, written: &mut WrittenReport) -> Result<(), LookError> {
         // The review comes first: its findings get their threads with it, in one notification.
-        if let Some(lines) = self.lines_if_needed(written).await? {
-            self.write_review(written, &lines).await?;
-            self.write_threads(written, &lines).await?;
+        let lines = self.lines_if_needed(written).await?;
+        if let Some(lines) = &lines {
+            self.write_review(written, lines).await?;
         }
+        self.write_threads(written, lines.as_ref()).await?;
         self.write_summary(written).await?;
         // The gate is last: a commit is green only after everything is said about it.
         self.write_gate(written).await
@@ -58,7 +62,7 @@ impl ReportWriter<'_> {
         let is_written = |thread: &PlannedThread| {
             written.threads.get(&thread.finding) == Some(&thread_state(thread))
         };
-        if self.plan.threads.iter().all(is_written) {
+        if !self.shows_submission || self.plan.threads.iter().all(is_written) {
             return Ok(None);
         }
         let commits = Oid::parse(&self.submission.base).zip(Oid::parse(&self.submission.commit));
@@ -111,11 +115,11 @@ impl ReportWriter<'_> {
         Ok(())
     }
 
-    /// Makes, answers, resolves and reopens the threads of findings.
+    /// Makes, answers, resolves and reopens the threads of findings. Without lines it makes none.
     async fn write_threads(
         &self,
         written: &mut WrittenReport,
-        lines: &CommentableLines,
+        lines: Option<&CommentableLines>,
     ) -> Result<(), LookError> {
         for thread in &self.plan.threads {
             let state = thread_state(thread);
@@ -127,6 +131,9 @@ impl ReportWriter<'_> {
             // A finding that is closed before the first look gets its thread as well: it is the
             // record of what was found.
             if let Some(entry) = entry.filter(|_| !is_known) {
+                let Some(lines) = lines else {
+                    continue;
+                };
                 self.ensure_thread(self.draft(entry), lines).await?;
             }
             if is_known || !thread.is_open || thread.reply.is_some() {

@@ -163,7 +163,7 @@ impl ForgeInbox {
         subject: &ForgeSubject,
     ) -> Result<Option<String>, Failure> {
         match subject {
-            ForgeSubject::Repository => Ok(None),
+            ForgeSubject::Branch(_) | ForgeSubject::Repository => Ok(None),
             ForgeSubject::Issue(key) => {
                 let id = flow::intake::ticket_id_of_issue(client.name(), key);
                 // The id is made of the connection and the key, so an issue finds its ticket
@@ -219,10 +219,10 @@ impl ForgeInbox {
                 let cause = format!("command-{}", found.comment);
                 self.queue_intake(client.name(), key, &cause).await
             }
-            ForgeSubject::Change(_) | ForgeSubject::Repository => Err(Failure::usage(
-                "no Countersign ticket belongs to this pull request",
-            )
-            .hint("use review")),
+            ForgeSubject::Change(_) | ForgeSubject::Branch(_) | ForgeSubject::Repository => Err(
+                Failure::usage("no Countersign ticket belongs to this pull request")
+                    .hint("use review"),
+            ),
         }
     }
 

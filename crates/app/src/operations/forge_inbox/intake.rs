@@ -314,7 +314,8 @@ fn goals(client: &LinkedForge, ticket: &Ticket, progress: IssueProgress) -> Vec<
     let mut goals = Vec::new();
     if let Some(change) = &ticket.change {
         goals.push(IssueGoal::Linked(IssueLink {
-            id: format!("countersign-{}-{}", client.name(), change.number),
+            // The tool of agents links a pull request by the same id.
+            id: format!("countersign-{}", change.url),
             url: change.url.clone(),
             title: format!("Pull request {}", change.number),
         }));

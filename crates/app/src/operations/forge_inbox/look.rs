@@ -28,11 +28,24 @@ impl ForgeInbox {
     ) -> Result<Progress, Failure> {
         match subject {
             ForgeSubject::Change(number) => self.look_at_change(client, *number).await?,
+            ForgeSubject::Branch(name) => self.look_at_branch(client, name).await?,
             ForgeSubject::Issue(key) => self.look_at_issue(client, key).await?,
             // The webhook named no place. The poller finds out what has changed.
             ForgeSubject::Repository => self.ask_soon(client.name()).await?,
         }
         Ok(Progress::Done)
+    }
+
+    /// Looks at the open change of a branch, if there is one.
+    async fn look_at_branch(&self, client: &LinkedForge, name: &str) -> Result<(), Failure> {
+        let Some(forge) = client.forge() else {
+            return Ok(());
+        };
+        let found = forge.find_change(&ChangeKey::Branch(name.to_owned())).await;
+        match found.map_err(forge_failure)? {
+            Some(change) => self.look_at_change(client, change.number).await,
+            None => Ok(()),
+        }
     }
 
     async fn look_at_change(&self, client: &LinkedForge, number: u64) -> Result<(), Failure> {
@@ -202,7 +215,7 @@ impl ForgeInbox {
                 self.queue_command(client, subject, comment).await?;
             }
             // The page brought nothing newer, so it was the last one.
-            if page.cursor.updated_at <= query.cursor.updated_at {
+            if page.cursor.updated_at == query.cursor.updated_at {
                 break;
             }
             query.cursor = ForgeCursor {
@@ -230,7 +243,9 @@ impl ForgeInbox {
         }
         // Commands from before the connection was made are history.
         let start = self.connected_since(client.name()).await?;
+        // Their clock and ours may differ by more than a minute.
         let written = Time::parse_iso(&comment.created_at);
+        let written = written.map(|written| client.meter.by_our_clock(written));
         // A time that cannot be read is taken for an old one: obeying too little is the safe side.
         if written.is_none_or(|written| written < start) {
             return Ok(());

@@ -60,8 +60,12 @@ impl QuietGithub {
                     .take_while(|line| !line.is_empty())
                     .collect();
                 let target = head[0].split(' ').nth(1).unwrap().to_owned();
-                let (path, _) = target.split_once('?').unwrap_or((&target, ""));
-                let body = answer(path, &served.lock().unwrap());
+                let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+                let body = if query.split('&').any(|part| part == "page=2") {
+                    "[]".to_owned()
+                } else {
+                    answer(path, &served.lock().unwrap())
+                };
                 counted.lock().unwrap().push(target.clone());
                 let tag = format!("\"{}\"", engine::hash::short_sha256(body.as_bytes()));
                 let is_known = head.iter().any(|line| line.ends_with(&tag));

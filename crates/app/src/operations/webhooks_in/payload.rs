@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::operations::forge_work::ForgeSubject;
 
+/// Branches of a status that are looked at. GitHub sends ten at most.
+const BRANCHES_MAX: usize = 10;
+
 /// Repository and place of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookNews {
@@ -81,11 +84,44 @@ fn github_subject(event: &str, json: &Value) -> Option<ForgeSubject> {
     if let Some(number) = number(json, &path).filter(|_| is_check) {
         return Some(ForgeSubject::Change(number));
     }
-    // A status or a push names no change: ask for all that changed.
-    let is_general = ["push", "status", "merge_group", "check_run", "check_suite"];
-    is_general
-        .contains(&event)
-        .then_some(ForgeSubject::Repository)
+    let is_our_gate = text(json, "/context").is_some_and(|name| name.starts_with("countersign"));
+    match event {
+        // Each gate that we write comes back as news.
+        "status" if is_our_gate => None,
+        "merge_group" => Some(queued_change(json).unwrap_or(ForgeSubject::Repository)),
+        // The list of changed pull requests does not show them.
+        "status" | "check_run" | "check_suite" => {
+            Some(checked_branch(event, json).unwrap_or(ForgeSubject::Repository))
+        }
+        "push" => Some(ForgeSubject::Repository),
+        _ => None,
+    }
+}
+
+/// Returns the change that a merge queue tests. The name of its temporary branch has the number:
+/// `gh-readonly-queue/main/pr-7-SHA`.
+fn queued_change(json: &Value) -> Option<ForgeSubject> {
+    let branch = text(json, "/merge_group/head_ref")?;
+    let last = branch.rsplit('/').next()?.strip_prefix("pr-")?;
+    let number = last.split('-').next()?.parse().ok()?;
+    Some(ForgeSubject::Change(number))
+}
+
+/// Returns the branch whose commit was checked, if it is not the default one.
+fn checked_branch(event: &str, json: &Value) -> Option<ForgeSubject> {
+    let main = text(json, "/repository/default_branch");
+    let one = [
+        "check_suite/head_branch",
+        "check_run/check_suite/head_branch",
+    ];
+    let named = one
+        .iter()
+        .filter(|path| path.starts_with(event))
+        .filter_map(|path| text(json, &format!("/{path}")));
+    let listed = (0..BRANCHES_MAX).filter_map(|at| text(json, &format!("/branches/{at}/name")));
+    let mut branches = named.chain(listed);
+    let branch = branches.find(|branch| main.as_ref() != Some(branch))?;
+    Some(ForgeSubject::Branch(branch))
 }
 
 fn gitlab_subject(json: &Value) -> Option<ForgeSubject> {
@@ -96,8 +132,12 @@ fn gitlab_subject(json: &Value) -> Option<ForgeSubject> {
         "merge_request" => change("/object_attributes/iid"),
         "note" => change("/merge_request/iid").or_else(|| issue("/issue/iid")),
         "issue" | "work_item" => issue("/object_attributes/iid"),
-        "pipeline" => change("/merge_request/iid").or(Some(ForgeSubject::Repository)),
-        "push" | "build" => Some(ForgeSubject::Repository),
+        "pipeline" => {
+            let branch = || text(json, "/object_attributes/ref").map(ForgeSubject::Branch);
+            change("/merge_request/iid").or_else(branch)
+        }
+        "build" => text(json, "/ref").map(ForgeSubject::Branch),
+        "push" => Some(ForgeSubject::Repository),
         _ => None,
     }
 }
@@ -126,6 +166,19 @@ mod tests {
         let run = json!({"check_run": {"pull_requests": [{"number": 7}]}});
         assert_eq!(github("check_run", run), change);
         assert_eq!(github("status", json!({})), Some(ForgeSubject::Repository));
+        let branch = |name: &str| Some(ForgeSubject::Branch(name.to_owned()));
+        let checked = json!({"branches": [{"name": "topic"}, {"name": "other"}]});
+        assert_eq!(github("status", checked), branch("topic"));
+        let checked = json!({"check_suite": {"pull_requests": [], "head_branch": "topic"}});
+        assert_eq!(github("check_suite", checked), branch("topic"));
+        let queued =
+            json!({"merge_group": {"head_ref": "refs/heads/gh-readonly-queue/main/pr-7-0f1e"}});
+        assert_eq!(github("merge_group", queued), change);
+        let queued = json!({"merge_group": {"head_ref": "refs/heads/elsewhere"}});
+        assert_eq!(
+            github("merge_group", queued),
+            Some(ForgeSubject::Repository)
+        );
         assert_eq!(github("ping", json!({})), None);
         assert_eq!(github("star", json!({})), None);
         assert_eq!(read_news(ForgeKind::Github, "push", &json!({})), None);
@@ -160,6 +213,14 @@ mod tests {
     /// Place of an official example, by the documentation of its event.
     fn documented_place(event: &str, payload: &Value) -> Option<ForgeSubject> {
         let number = |path: &str| payload.pointer(path).and_then(Value::as_u64);
+        let main = &payload["repository"]["default_branch"];
+        let branch = |names: &[Option<&Value>]| {
+            let mut names = names.iter().flatten().filter(|name| name.is_string());
+            let other = names.find(|name| **name != main);
+            Some(other.map_or(ForgeSubject::Repository, |name| {
+                ForgeSubject::Branch(name.as_str().unwrap().to_owned())
+            }))
+        };
         match event {
             "pull_request"
             | "pull_request_review"
@@ -176,11 +237,30 @@ mod tests {
             }
             "check_run" | "check_suite" | "workflow_run" => {
                 let change = number(&format!("/{event}/pull_requests/0/number"));
-                change
-                    .map(ForgeSubject::Change)
-                    .or_else(|| (event != "workflow_run").then_some(ForgeSubject::Repository))
+                change.map(ForgeSubject::Change).or_else(|| {
+                    let path = match event {
+                        "check_run" => "/check_run/check_suite/head_branch",
+                        "check_suite" => "/check_suite/head_branch",
+                        _ => return None,
+                    };
+                    branch(&[payload.pointer(path)])
+                })
             }
-            "push" | "status" | "merge_group" => Some(ForgeSubject::Repository),
+            "status" => {
+                let branches = payload["branches"].as_array().unwrap();
+                branch(
+                    &branches
+                        .iter()
+                        .map(|one| one.get("name"))
+                        .collect::<Vec<_>>(),
+                )
+            }
+            "merge_group" => {
+                let branch = payload["merge_group"]["head_ref"].as_str().unwrap();
+                let number = branch.split_once("/pr-").unwrap().1.split('-').next();
+                number.unwrap().parse().ok().map(ForgeSubject::Change)
+            }
+            "push" => Some(ForgeSubject::Repository),
             _ => None,
         }
     }

@@ -1,13 +1,15 @@
 //! Tickets that land as pull requests, on a forge that remembers.
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{greet_with, resolve};
 use crate::support::crew::{
     self, GOOD, always, approves, builds, crew, empty_name, rejects, rounds, two_rounds, verifies,
 };
-use crate::support::github::{BOT, Github};
-use crate::support::{Ran, World};
+use crate::support::github::{BOT, Github, git};
+use crate::support::processes::signal;
+use crate::support::{DEADLINE, Ran, World, until};
 
 const BRANCH: &str = "countersign/greet";
 
@@ -96,7 +98,7 @@ fn countersign_merges_the_approved_commit_where_the_project_says_so() {
 }
 
 /// A crew that mends what a person found after the approval.
-fn mends_for_a_person() -> serde_json::Value {
+pub fn mends_for_a_person() -> serde_json::Value {
     crew(
         &rounds([
             builds("greet.sh", GOOD),
@@ -247,4 +249,83 @@ fn an_open_finding_stays_open_on_the_pull_request() {
             .unwrap()
             .contains("A person has to decide")
     );
+}
+
+#[test]
+fn a_merge_queue_gets_the_gate_on_the_commit_that_it_tests() {
+    let world = World::new();
+    let github = Github::of(&world, "pr_merge = \"queue\"");
+    let head = approved(&world, &github, &crew::smooth());
+    let tree = format!("{head}^{{tree}}");
+    let words = ["commit-tree", &tree, "-p", &head, "-m", "The queue"];
+    let tested = git(&github.bare, &words);
+    github.lock().queued = Some(tested.clone());
+    let agent = world.crew(&crew::smooth());
+    let words = [
+        "run",
+        "greet",
+        "--builder",
+        &agent,
+        "--reviewer",
+        &agent,
+        "--land",
+        "pr",
+    ];
+    let running = world.start(&words);
+    until("the queue has its gate", || {
+        let state = github.lock();
+        let mut gates = state.statuses.iter();
+        gates.any(|(of, one)| *of == tested && one["state"] == "success")
+    });
+    signal(running.pid(), Signal::TERM);
+    running.wait(DEADLINE);
+    github.lock().queued = None;
+    github.merge();
+    run(&world, &crew::smooth()).ends_with(0);
+    assert_eq!(world.stage("greet"), "done");
+}
+
+#[test]
+fn a_push_that_the_forge_shows_late_costs_no_review() {
+    let world = World::new();
+    let github = Github::of(&world, "");
+    github.lock().lag = 9;
+    approved(&world, &github, &two_rounds());
+    let state = github.lock();
+    assert_eq!(
+        (state.lag, state.refused.len()),
+        (0, 0),
+        "{:?}",
+        state.refused
+    );
+    assert_eq!(state.threads[0]["resolved"], true);
+}
+
+#[test]
+fn a_branch_that_is_replaced_during_the_review_gets_no_comments_on_lines() {
+    let world = World::new();
+    let github = Github::of(&world, "");
+    github.lock().is_replaced = true;
+    let ran = run(&world, &crew::quarrel());
+    ran.ends_with(4).says("somebody pushed");
+    let state = github.lock();
+    assert_eq!(state.refused, [""; 0]);
+    assert_eq!(state.threads.len(), 0);
+    let summary = state.comments[0]["body"].as_str().unwrap();
+    assert!(summary.contains("somebody pushed"), "{summary}");
+    drop(state);
+    assert_eq!(world.count("greet", "report_failed"), 0);
+}
+
+#[test]
+fn a_repository_without_drafts_is_served_all_the_same() {
+    let world = World::new();
+    let github = Github::of(&world, "");
+    github.lock().no_drafts = true;
+    approved(&world, &github, &two_rounds());
+    let state = github.lock();
+    assert_eq!((state.pulls.len(), state.threads.len()), (1, 2));
+    assert_eq!(state.pulls[0]["draft"], false);
+    // One refusal, and no second one in any later look.
+    assert_eq!(state.refused.len(), 1, "{:?}", state.refused);
 }

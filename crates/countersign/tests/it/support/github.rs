@@ -32,6 +32,14 @@ pub struct GithubState {
     /// Requests that were refused with 422, by their message.
     pub refused: Vec<String>,
     pub conflict: bool,
+    /// Requests after a push for which the old head is still shown.
+    pub lag: usize,
+    /// Commit that the merge queue tests.
+    pub queued: Option<String>,
+    /// True if somebody replaces the branch as soon as it has a pull request.
+    pub is_replaced: bool,
+    /// True for a private repository without a paid plan.
+    pub no_drafts: bool,
     pub requests: usize,
     /// Number of a request that is never answered, and whether it is carried out before.
     pub stop_at: Option<(usize, bool)>,
@@ -57,7 +65,7 @@ fn refusal(message: &str) -> Answer {
     clippy::disallowed_methods,
     reason = "the forge is another's program, on the other side of the network"
 )]
-fn git(bare: &Path, words: &[&str]) -> String {
+pub fn git(bare: &Path, words: &[&str]) -> String {
     let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"];
     let output = Command::new("git")
         .arg("-C")
@@ -200,17 +208,17 @@ impl Github {
 
     /// Adds a commit to a branch, as a person does who pushes.
     pub fn push(&self, branch: &str, parent: &str) -> String {
-        let tree = git(&self.bare, &["rev-parse", &format!("{branch}^{{tree}}")]);
-        let commit = git(
-            &self.bare,
-            &["commit-tree", &tree, "-p", parent, "-m", "A push"],
-        );
-        git(
-            &self.bare,
-            &["update-ref", &format!("refs/heads/{branch}"), &commit],
-        );
-        commit
+        push(&self.bare, branch, parent)
     }
+}
+
+fn push(bare: &Path, branch: &str, parent: &str) -> String {
+    let tree = git(bare, &["rev-parse", &format!("{branch}^{{tree}}")]);
+    let words = ["commit-tree", &tree, "-p", parent, "-m", "A push"];
+    let commit = git(bare, &words);
+    let name = format!("refs/heads/{branch}");
+    git(bare, &["update-ref", &name, &commit]);
+    commit
 }
 
 impl GithubState {
@@ -232,7 +240,12 @@ impl GithubState {
     fn look_at_branches(&mut self) {
         for pull in self.pulls.iter_mut().filter(|pull| pull["state"] == "open") {
             let branch = pull["head"]["ref"].as_str().unwrap().to_owned();
-            pull["head"]["sha"] = json!(git(&self.bare, &["rev-parse", &branch]));
+            let head = json!(git(&self.bare, &["rev-parse", &branch]));
+            if pull["head"]["sha"] != head && self.lag > 0 {
+                self.lag -= 1;
+                continue;
+            }
+            pull["head"]["sha"] = head;
         }
     }
 
@@ -365,6 +378,9 @@ impl GithubState {
     #[expect(clippy::too_many_lines, reason = "a table of routes")]
     fn write(&mut self, method: &str, parts: &[&str], body: &Value) -> Answer {
         match (method, parts) {
+            ("POST", ["pulls"]) if self.no_drafts && body["draft"] == true => {
+                refusal("Draft pull requests are not supported in this repository.")
+            }
             ("POST", ["pulls"]) => {
                 let is_open =
                     |pull: &Value| pull["state"] == "open" && pull["head"]["ref"] == body["head"];
@@ -384,6 +400,9 @@ impl GithubState {
                     "base": {"ref": body["base"], "repo": repo},
                     "html_url": format!("https://forge.example/o/r/pull/{number}")});
                 self.pulls.push(pull.clone());
+                if self.is_replaced {
+                    push(&self.bare, branch, "main");
+                }
                 (201, pull)
             }
             ("PATCH", ["pulls", number]) => {
@@ -396,6 +415,9 @@ impl GithubState {
             ("POST", ["pulls", _, "reviews"]) => {
                 if body["event"] != "COMMENT" {
                     return refusal("Can not approve your own pull request");
+                }
+                if body["commit_id"] != self.pulls.last().unwrap()["head"]["sha"] {
+                    return refusal("commit_id is not part of the pull request");
                 }
                 let comments = body["comments"].as_array().cloned().unwrap_or_default();
                 if let Some(fault) = comments.iter().find_map(|one| self.anchor_fault(one)) {
@@ -473,12 +495,20 @@ impl GithubState {
 
     fn graphql(&mut self, body: &Value) -> Answer {
         let query = body["query"].as_str().unwrap();
+        if query.contains("mergeQueueEntry") {
+            let commit = self.queued.as_ref();
+            let entry = commit.map(|commit| json!({"headCommit": {"oid": commit}}));
+            let pull = json!({"mergeQueueEntry": entry});
+            return (200, json!({"data": {"repository": {"pullRequest": pull}}}));
+        }
         let target = body["variables"]["id"].as_str().unwrap_or_default();
         if query.starts_with("mutation") {
             if query.contains("ReviewThread") {
                 let mut threads = self.threads.iter_mut();
                 let thread = threads.find(|thread| format!("T{}", thread["id"]) == target);
                 thread.unwrap()["resolved"] = json!(!query.contains("unresolve"));
+            } else if self.no_drafts {
+                return (200, json!({"errors": [{"message": "not supported"}]}));
             } else {
                 let pull = self.pulls.last_mut().unwrap();
                 pull["draft"] = json!(query.contains("convertPullRequestToDraft"));
