@@ -57,6 +57,7 @@ use app::failure::{ExitKind, Failure};
 use app::operations::project::open_repository;
 use app::operations::questions::Question;
 use app::operations::questions::tickets::ListTickets;
+use app::operations::service;
 use app::operations::workers::WorkerContext;
 use app::operations::{App, ticket_ids};
 use app::remote::{self, RemoteServer};
@@ -313,6 +314,22 @@ impl Context {
             return run::with_data_dir(line, "countersign", &self.environment.data_dir);
         }
         line.to_owned()
+    }
+
+    /// Returns whether a server gives the tickets to its agents and workers: the one that was asked,
+    /// or one that runs on this data directory.
+    fn has_server(&self) -> bool {
+        let environment = &self.environment;
+        environment.server.address.is_some() || service::running_server(environment).is_some()
+    }
+
+    /// Returns the lines that say what happens next with a ticket that has work to do.
+    fn next_for(&self, id: &str) -> String {
+        if self.has_server() {
+            let follow = self.pasteable(&format!("countersign log {id} --follow"));
+            return format!("the server offers it to its agents and workers\nnext: {follow}");
+        }
+        format!("next: {}", self.pasteable(&format!("countersign run {id}")))
     }
 
     /// Returns the repository of the directory as tickets name it. Against a server there is none:

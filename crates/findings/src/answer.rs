@@ -9,6 +9,7 @@
 //! approval lands a change that nobody countersigned. So every step below may turn an approval into
 //! something else, and none turns anything else into an approval.
 
+mod empty_lists;
 mod form;
 mod vouch;
 
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::clean::{clean, one_line, shorten};
 use crate::finding::{Finding, Review, ReviewClaim};
-use crate::read::{find_stop, read, read_value};
+use crate::read::{find_stop, read, read_refusal, read_value};
 use crate::severity::{Rating, Severity};
 use form::AnswerForm;
 
@@ -202,7 +203,9 @@ fn judge(mut review: Review, mut form: AnswerForm, criteria: &[String]) -> Commi
     form.check_criterion_names(criteria);
     form.must_not_stop();
     if review.claim == ReviewClaim::ChangesRequested {
-        add_findings_of_texts(&mut review, &form.texts);
+        if form.findings.is_empty() && review.blocking_issues.is_empty() {
+            add_findings_of_texts(&mut review, &form.texts);
+        }
         return decide_claim(review, Vec::new(), Vec::new());
     }
     merge_findings(&mut review.findings, form.findings);
@@ -257,22 +260,24 @@ fn decide_claim(
     }
 }
 
-/// Adds the findings in the texts of a refusal that lists none: clients of other systems have one
-/// field for all that they say.
+/// Adds the findings in the texts of a refusal that has no list of its own: clients of other systems
+/// have one field for all that they say.
 fn add_findings_of_texts(review: &mut Review, texts: &[String]) {
-    let lists_something = review.findings.iter().any(|finding| finding.actionable);
-    if lists_something || !review.blocking_issues.is_empty() {
-        return;
-    }
+    let mut listed = Vec::new();
     for text in texts {
-        let inner = read(text);
+        let inner = read_refusal(text);
         // One point without severity and place is the text itself, which is kept whole as the
         // reason of the refusal.
         let is_bare = |it: &Finding| it.rating.raw.is_none() && it.file.is_none();
         if inner.findings.len() > 1 || !inner.findings.iter().all(is_bare) {
-            merge_findings(&mut review.findings, inner.findings);
+            merge_findings(&mut listed, inner.findings);
         }
         review.blocking_issues.extend(inner.blocking_issues);
+    }
+    // The general reader may have taken some of them from the same texts.
+    let actionable = |found: &[Finding]| found.iter().filter(|it| it.actionable).count();
+    if actionable(&listed) > actionable(&review.findings) {
+        review.findings = listed;
     }
 }
 

@@ -19,6 +19,7 @@ mod degree;
 mod doubts;
 mod draft;
 mod duplicate_keys;
+mod enumeration;
 mod extract;
 mod fields;
 mod finding_unit;
@@ -73,6 +74,24 @@ pub fn read(text: &str) -> Review {
         &mut review,
         "the text is longer than 4 MiB; the rest was not read",
     );
+    review
+}
+
+/// Reads the text of a refusal. Its reader looks for findings with a severity first; in a refusal,
+/// items of a list without one are findings too, so that each is answered by itself.
+pub(crate) fn read_refusal(text: &str) -> Review {
+    let mut review = read(text);
+    let is_json = matches!(
+        review.format,
+        ReviewFormat::Json | ReviewFormat::RepairedJson | ReviewFormat::JsonInProse
+    );
+    if text.len() > TEXT_BYTES_MAX || (is_json && !review.findings.is_empty()) {
+        return review;
+    }
+    let listed = Prose::listed_findings(text);
+    if listed.len() > review.findings.len() {
+        review.findings = draft::finish(listed, ReviewClaim::ChangesRequested, true);
+    }
     review
 }
 

@@ -174,10 +174,11 @@ impl HeldClaim {
 /// Claims given to one caller. A caller is a token together with the session of its process, if the
 /// protocol has sessions; without sessions all processes of a token are one caller.
 ///
-/// A report without an attempt counts only for the caller's last claim. It never counts again once
-/// two processes of the caller may work on different claims: after an earlier claim ended without
-/// its report (its process may still report), or after an earlier claim was given twice to a caller
-/// without a session (there may be two processes).
+/// A report without an attempt counts only for the caller's last claim. Without a session it never
+/// counts again once two processes of the caller may work on different claims: after an earlier
+/// claim ended without its report (its process may still report), or after an earlier claim was
+/// given twice. A session is one process: after a lost claim its reports count again as soon as it
+/// has asked and was given the next one.
 ///
 /// A verdict without an attempt may be an earlier one with the same text, sent again because its
 /// answer was lost. Without a session it does not count for another claim.
@@ -232,13 +233,14 @@ impl CallerState {
                 ..self.clone()
             };
         }
-        // A new claim. If the one before is still open, its process may be alive and may report
-        // late.
+        // A new claim. If the one before is still open, another process of the token may be alive
+        // and may report late. A session is one process, and it has asked for the new claim.
+        let is_shared = self.must_name || self.given_twice || self.open.is_some();
         Self {
             open: Some(attempt),
             given_twice: false,
             // Once set, it stays: nothing shows that the second process has ended.
-            must_name: self.must_name || self.given_twice || self.open.is_some(),
+            must_name: is_shared && !has_session,
             verdicts: self.verdicts.clone(),
             // The question belonged to the claim before. The same words about another change would
             // otherwise confirm it.
@@ -478,6 +480,21 @@ mod tests {
             assert_eq!(admit(under(&named), Some(&held), Some(&caller)), Ok(()));
             caller = caller.after_report(&held.attempt);
         }
+    }
+
+    /// A client of another system that was slow once, or whose server died between the report and the
+    /// record of it, knows no attempts. Its session is one process, which has asked again.
+    #[test]
+    fn a_session_that_asks_again_after_a_lost_claim_reports_as_before() {
+        let (lost, next) = (claim(1, 1), claim(1, 2));
+        let caller = CallerState::default().after_claim(&lost.attempt, true);
+        let late = admit(unnamed(), Some(&next), Some(&caller));
+        assert!(
+            matches!(late, Err(Refused::GivenToAnother { .. })),
+            "before it has asked: {late:?}"
+        );
+        let caller = caller.after_claim(&next.attempt, true);
+        assert_eq!(admit(unnamed(), Some(&next), Some(&caller)), Ok(()));
     }
 
     /// One of several processes with the same token and without sessions does something.

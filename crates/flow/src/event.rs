@@ -365,6 +365,14 @@ impl EventKind {
         }
     }
 
+    /// Lease of the claim that this report ends in its holder's own words.
+    pub fn reported_lease(&self) -> Option<Lease> {
+        match self {
+            Self::Started { .. } | Self::LeaseLost { .. } | Self::WentStale { .. } => None,
+            _ => self.lease(),
+        }
+    }
+
     /// Usage of the reported run.
     pub fn usage(&self) -> Usage {
         match self {

@@ -195,6 +195,11 @@ fn reviewers(round: &Round) -> String {
     }
 }
 
+/// Counts the revisions that a ticket of an epic state had before it came here.
+pub fn earlier_revisions(ticket: &Ticket) -> u64 {
+    imported(ticket, ImportedFormat::EpicState).map_or(0, |entry| entry.count("revision_count"))
+}
+
 /// Returns the review report of one round, by default the last.
 pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuchRound> {
     let round = select_round(ticket, round)?;
@@ -216,7 +221,9 @@ pub fn round_report(ticket: &Ticket, round: Option<u32>) -> Result<Value, NoSuch
         reviewer: &reviewers,
         approved: round.verdict.approved,
         overall_score: round.verdict.overall_score,
-        revision_count: round.number - 1,
+        revision_count: u32::try_from(earlier_revisions(ticket))
+            .unwrap_or(u32::MAX)
+            .saturating_add(round.number - 1),
         scores: &scores,
         findings: &findings,
         blocking_issues: &blocking_issues,

@@ -4,6 +4,7 @@
 //! A person and a builder read these sentences first, so they name findings with their place and
 //! not gates. A gate is named only where no finding explains it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use findings::ReviewClaim;
@@ -46,7 +47,7 @@ pub fn describe_rejection(ticket: &Ticket, round: &Round) -> String {
             continue;
         }
         let ids = answer.reported.iter().map(String::as_str);
-        let list = list_findings(ticket, ids, &mut named);
+        let list = list_findings((ticket, round), ids, &mut named);
         // Names of reviewers can come from tokens and configuration. One line keeps a name from
         // forging another.
         let reviewer = findings::one_line(&answer.reviewer);
@@ -70,7 +71,8 @@ pub fn describe_rejection(ticket: &Ticket, round: &Round) -> String {
             continue;
         }
         let ids = gate.findings.iter().map(String::as_str);
-        parts.extend(list_findings(ticket, ids, &mut named).map(|list| format!("open: {list}")));
+        let list = list_findings((ticket, round), ids, &mut named);
+        parts.extend(list.map(|list| format!("open: {list}")));
     }
     if parts.is_empty() {
         return "no reviewer gave a usable answer".to_owned();
@@ -147,17 +149,41 @@ fn actionable<'a>(ticket: &'a Ticket, ids: impl Iterator<Item = &'a str>) -> Vec
 
 /// Lists findings that no earlier part of the sentence named, the most severe first.
 fn list_findings<'a>(
-    ticket: &'a Ticket,
+    (ticket, round): (&'a Ticket, &Round),
     ids: impl Iterator<Item = &'a str>,
     named: &mut BTreeSet<&'a str>,
 ) -> Option<String> {
     let entries = actionable(ticket, ids.filter(|id| named.insert(id)));
     let more = entries.len().saturating_sub(FINDINGS_SHOWN_MAX);
     let shown = entries.iter().take(FINDINGS_SHOWN_MAX);
-    let list: Vec<String> = shown.map(|entry| describe_finding(entry)).collect();
+    let list: Vec<String> = shown
+        .map(|entry| describe_finding(&in_words_of(ticket, round, entry)))
+        .collect();
     match more {
         _ if list.is_empty() => None,
         0 => Some(list.join("; ")),
         more => Some(format!("{} and {more} more", list.join("; "))),
+    }
+}
+
+/// Returns a finding in the words of a round: later rounds may have reported it in other words, at
+/// another line.
+fn in_words_of<'a>(ticket: &Ticket, round: &Round, entry: &'a LedgerEntry) -> Cow<'a, LedgerEntry> {
+    // The ledger has the words of the newest report, which may belong to a round that is still open,
+    // and the lines of the newest submission.
+    let newest = ticket.rounds.last();
+    let is_newest = newest.is_none_or(|newest| newest.number <= round.number);
+    if is_newest && entry.last_round <= round.number {
+        return Cow::Borrowed(entry);
+    }
+    let until_then = ticket.rounds.iter().rev();
+    let mut until_then = until_then.filter(|one| one.number <= round.number);
+    let said = until_then.find_map(|one| one.findings.iter().find(|said| said.id == entry.id));
+    match said {
+        Some(said) => Cow::Owned(LedgerEntry {
+            finding: said.finding.clone(),
+            ..entry.clone()
+        }),
+        None => Cow::Borrowed(entry),
     }
 }

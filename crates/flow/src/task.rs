@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use findings::write::{FindingEntry, qa_findings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,29 @@ use crate::ticket::{
 const ATTACHED_KEYS: [&str; 4] = ["context", "deliverables", "notes", "plan"];
 // A brief is paid for with every run.
 const ATTACHED_CHARS_MAX: usize = 20_000;
+
+/// Type of the tasks whose result is a review.
+const KIND_REVIEW: &str = "review";
+/// Most findings of a result that are listed; its words have all of them.
+const FINDINGS_LISTED_MAX: usize = 200;
+
+/// Adds the findings in the words of a review's result: whoever queued it wants to act on them.
+pub fn add_findings(kind: &str, result: &mut Value) {
+    let words = result.get("summary").and_then(Value::as_str);
+    let (Some(words), true) = (words, kind == KIND_REVIEW) else {
+        return;
+    };
+    let review = findings::read(words);
+    let entries: Vec<FindingEntry<'_>> = review
+        .findings
+        .iter()
+        .take(FINDINGS_LISTED_MAX)
+        .map(FindingEntry::from)
+        .collect();
+    if !entries.is_empty() {
+        result["findings"] = qa_findings(&entries);
+    }
+}
 
 /// Decision about a task whose attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -336,7 +336,7 @@ impl Ticket {
             | Stage::Merging => {
                 let jobs = self.jobs.iter().map(|job| match &job.holder {
                     Some(holder) => format!("{} by {holder}", job.task.word()),
-                    None => format!("{} (not claimed)", job.task.word()),
+                    None => format!("{} (not started)", job.task.word()),
                 });
                 format!("for {}", jobs.collect::<Vec<_>>().join(", "))
             }

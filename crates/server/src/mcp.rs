@@ -269,6 +269,9 @@ impl ServerHandler for McpServer {
         // Tools read the identity from here and never from their arguments.
         context.extensions.insert(identity);
         let tool = request.name.clone();
+        if let (Some(given), Some(tool)) = (&mut request.arguments, self.router.get(&tool)) {
+            arguments::fit(given, &tool.input_schema);
+        }
         let given = arguments::summarize(request.arguments.as_ref());
         let call = ToolCallContext::new(self, request, context);
         let mut answer = self.router.call(call).await;

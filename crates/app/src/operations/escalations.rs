@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
+use engine::log::LogErr;
 use engine::project::TicketFiles;
 use flow::event::{Choice, ChoiceOptions};
 use flow::export::{RoundFeedback, feedback_by_round};
 use flow::narrate::{describe_evidence, describe_reason};
+use flow::ticket::Reason;
 use flow::{EventKind, Stage, Ticket, TicketId};
 use serde::{Deserialize, Deserializer, Serialize};
-use store::{Page, Paged};
+use store::{NewMessage, Page, Paged};
 
+use super::messages::MessageKind;
 use super::{App, tickets};
 use crate::failure::Failure;
 
@@ -125,5 +128,31 @@ pub async fn resolve(app: &App, id: &str, choice: Choice, why: &str) -> Result<T
         .decide(&stored.ticket.id, &policy, report)
         .await?;
     app.notify_dependents().await?;
+    if !ticket.stage.is_terminal() {
+        let answered = answer_help(app, &stored.ticket, why).await;
+        // The decision stands; the log has the answer too.
+        answered.log_err("send the answer to the agent that asked for help");
+    }
     Ok(ticket)
+}
+
+/// Sends the person's reason to the agent that asked for help: it is the answer to its question.
+async fn answer_help(app: &App, asked: &Ticket, why: &str) -> Result<(), Failure> {
+    let escalation = asked.escalation.as_ref();
+    let Some(Reason::HelpRequested { by }) = escalation.map(|it| &it.reason) else {
+        return Ok(());
+    };
+    if why.trim().is_empty() {
+        return Ok(());
+    }
+    let message = NewMessage {
+        at: (app.coordinator.clock)(),
+        from: findings::clean_name(&app.person().agent),
+        to: by.clone(),
+        kind: MessageKind::Answer.word().to_owned(),
+        ticket: Some(asked.id.clone()),
+        content: findings::clean(why),
+    };
+    app.coordinator.store.send(message).await?;
+    Ok(())
 }

@@ -40,7 +40,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Question => "question",
             Self::Answer => "answer",

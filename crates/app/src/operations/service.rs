@@ -248,6 +248,11 @@ async fn maintain(app: &App, mut stop: StopSignal) {
     loop {
         let now = app.coordinator.store.now().await;
         let is_away = now.log_err("reach the database").is_none();
+        if !is_away {
+            // A dead process renews nothing, so there is nothing to wait for.
+            let reclaimed = app.coordinator.take_back_dead().await;
+            reclaimed.log_err("reclaim leases of dead processes");
+        }
         // Workers could not renew while the store was away. Reclaiming at once would take jobs from
         // all of them.
         if !is_away && !was_away {

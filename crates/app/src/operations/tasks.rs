@@ -425,12 +425,14 @@ pub async fn finish_task(
         };
     }
     claims::record_verdict_words(app, identity, &claim_ref).await?;
+    let mut result = json!({"summary": findings::clean(summary), "by": identity.actor.agent});
+    if let JobWork::Free { kind, .. } = &job.work {
+        flow::task::add_findings(kind, &mut result);
+    }
     let ended = FinishedTask {
         job: job.id,
         fence: job.fence,
-        outcome: TaskOutcome::Done {
-            result: json!({"summary": findings::clean(summary), "by": identity.actor.agent}),
-        },
+        outcome: TaskOutcome::Done { result },
     };
     app.coordinator.store.finish(vec![ended], None).await?;
     claims::record_reported(app, identity, &claim.attempt).await;

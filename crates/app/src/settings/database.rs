@@ -44,12 +44,49 @@ impl DatabaseSources {
             file_variable,
         } = self;
         let read = |path: PathBuf| read_address(&path);
-        flag.map(Ok)
+        let address = flag
+            .map(Ok)
             .or_else(|| file_flag.map(read))
             .or_else(|| variable.map(Ok))
             .or_else(|| file_variable.map(read))
-            .transpose()
+            .transpose()?;
+        address.as_deref().map(normalize_address).transpose()
     }
+}
+
+/// Returns the address with its scheme in lower case. A scheme that is not PostgreSQL's is refused:
+/// it would be the name of a new and empty SQLite file, with the password in it.
+fn normalize_address(address: &str) -> Result<String, Failure> {
+    let address = address.trim();
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+')
+    };
+    if let Some((scheme, rest)) = address.split_once("://").filter(|(word, _)| is_word(word)) {
+        let scheme = scheme.to_ascii_lowercase();
+        return match scheme.as_str() {
+            "postgres" | "postgresql" => Ok(format!("{scheme}://{rest}")),
+            _ => Err(unknown_address(&format!("{scheme}://…"))),
+        };
+    }
+    // The other form that PostgreSQL's own tools take: `host=db.example user=app`.
+    let parameters = [
+        "host=",
+        "hostaddr=",
+        "user=",
+        "dbname=",
+        "port=",
+        "password=",
+    ];
+    let first = address.split_whitespace().next().unwrap_or_default();
+    if let Some(name) = parameters.iter().find(|name| first.starts_with(*name)) {
+        return Err(unknown_address(&format!("{name}…")));
+    }
+    Ok(address.to_owned())
+}
+
+fn unknown_address(shown: &str) -> Failure {
+    Failure::usage(format!("{shown} is no address of a database"))
+        .hint("PostgreSQL: postgres://USER:PASSWORD@HOST/DATABASE; SQLite: the path of a file")
 }
 
 /// Reads the address from the first line of a file that others cannot read.
@@ -68,7 +105,12 @@ fn read_address(path: &Path) -> Result<String, Failure> {
     let text = String::from_utf8(bytes).map_err(|_| refuse("is not text"))?;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     match (lines.next(), lines.next()) {
-        (Some(address), None) => Ok(address.to_owned()),
+        // Anything else would be the name of a new and empty SQLite file in the working directory.
+        (Some(address), None) if address.contains("://") || address.starts_with('/') => {
+            Ok(address.to_owned())
+        }
+        (Some(_), None) => Err(refuse("has no address in it")
+            .hint("write it as postgres://USER:PASSWORD@HOST/DATABASE")),
         (None, _) => Err(refuse("is empty").hint("write the address into it: postgres://…")),
         (Some(_), Some(_)) => Err(refuse("has more than one line")),
     }
@@ -162,9 +204,41 @@ mod tests {
             ("postgres://db/x\n", 0o644, "readable by everybody"),
             ("\n", 0o600, "is empty"),
             ("a\nb\n", 0o600, "more than one line"),
+            ("countersign\n", 0o600, "has no address in it"),
         ] {
             let error = read(text, mode).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
+        }
+        let found = read("/data/countersign.db\n", 0o600).unwrap();
+        assert_eq!(found.as_deref(), Some("/data/countersign.db"));
+    }
+
+    #[test]
+    fn an_address_that_is_not_of_postgresql_never_becomes_the_name_of_a_file() {
+        let resolve = |address: &str| {
+            DatabaseSources {
+                flag: Some(address.to_owned()),
+                ..DatabaseSources::default()
+            }
+            .resolve()
+        };
+        for (address, expected) in [
+            ("POSTGRES://ada:pw@db/x", "postgres://ada:pw@db/x"),
+            (" PostgreSQL://db/x\n", "postgresql://db/x"),
+            ("data/my db.db", "data/my db.db"),
+            ("/data/a:b@c.db", "/data/a:b@c.db"),
+        ] {
+            assert_eq!(resolve(address).unwrap().as_deref(), Some(expected));
+        }
+        for address in [
+            "postgre://ada:hunter2@db/x",
+            "mysql://ada:hunter2@db/x",
+            "host=db user=ada password=hunter2",
+            "password=hunter2 host=db",
+        ] {
+            let error = resolve(address).unwrap_err().to_string();
+            assert!(error.contains("is no address of a database"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

@@ -201,8 +201,7 @@ async fn resolve(decision: ResolveEscalation, context: &Context) -> Result<ExitK
         .out
         .line(format!("{id} is {stage} ({word}, by {by})"));
     if !stage.is_terminal() && !summary.needs_person {
-        let next = context.pasteable(&format!("countersign run {id}"));
-        context.out.line(format!("next: {next}"));
+        context.out.line(context.next_for(id.as_str()));
     }
     Ok(ExitKind::Done)
 }

@@ -50,7 +50,7 @@ pub async fn perform(context: &Context) -> Result<ExitKind, Failure> {
         Situation::Configured => open_tickets(context).await?,
         Situation::NoRepository(_) | Situation::NotConfigured => Vec::new(),
     };
-    let next = context.pasteable(&next_command(&open));
+    let next = context.pasteable(&next_command(&open, context.has_server()));
     context.out.print_json(&serde_json::json!({
         "directory": word, "tickets": open, "next": (word == "configured").then_some(&next),
     }));
@@ -97,13 +97,15 @@ async fn open_tickets(context: &Context) -> Result<Vec<app::operations::TicketRo
 }
 
 /// Returns the command for the most urgent ticket: an escalation first, then unfinished work.
-fn next_command(open: &[app::operations::TicketRow]) -> String {
+fn next_command(open: &[app::operations::TicketRow], has_server: bool) -> String {
     // An escalation waits for a person; everything else can go on by itself.
     let escalated = open.iter().find(|row| row.stage.waits_for_decision());
     if let Some(row) = escalated {
         return format!("countersign escalation show {}", row.id);
     }
     match open.iter().find(|row| row.stage.is_active()) {
+        // The server's agents and workers take it.
+        Some(row) if has_server => format!("countersign log {} --follow", row.id),
         Some(row) => format!("countersign run {}", row.id),
         None => "countersign run \"what you want changed\"".to_owned(),
     }

@@ -16,12 +16,14 @@ use app::operations::escalations::PendingEscalation;
 use app::operations::forge_poller::PollerStatus;
 use app::operations::questions::decisions::ListEscalations;
 use app::operations::questions::tickets::ListTickets;
-use app::operations::questions::work::{ShowCosts, ShowStatus, StatusSummary};
+use app::operations::questions::work::{ListJobs, ShowCosts, ShowStatus, StatusSummary};
 use app::operations::silent_agents::SilentAgent;
 use app::operations::{Pause, PauseScope, TicketRow};
 
 /// Tickets listed per group; `ticket list` shows the rest.
 const SHOWN_MAX: u32 = 10;
+/// Leased jobs that are looked at for those of the listed tickets.
+const LEASED_MAX: u32 = 500;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -118,12 +120,21 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     for line in columns(&rows) {
         out.line(line);
     }
+    let has_server = context.has_server();
     if !stopped.is_empty() {
-        out.line("\nno process works on these now; continue with");
+        out.line(if has_server {
+            "\nwaiting for an agent or a worker of the server"
+        } else {
+            "\nno process works on these now; continue with"
+        });
     }
     for id in &stopped {
-        // With the options that found this store, so that the line works when it is pasted.
-        out.line(context.pasteable(&format!("  countersign run {id}")));
+        out.line(if has_server {
+            format!("  {id}")
+        } else {
+            // With the options that found this store, so that the line works when it is pasted.
+            context.pasteable(&format!("  countersign run {id}"))
+        });
     }
     if let Some(review) = &commit_review {
         print_commit_review(review, out);
@@ -139,8 +150,23 @@ async fn stopped_tickets(
     context: &Context,
     working: &[TicketRow],
 ) -> Result<Vec<TicketId>, Failure> {
+    // An agent may have claimed a job that it has not started; the ticket knows only started ones. A
+    // token that may not list jobs sees none.
+    let leased = ListJobs {
+        state: Some("leased".to_owned()),
+        limit: Some(LEASED_MAX),
+        ..ListJobs::default()
+    };
+    let leased = match working {
+        [] => Vec::new(),
+        _ => context
+            .ask(leased)
+            .await
+            .map_or_else(|_| Vec::new(), |jobs| jobs.items),
+    };
+    let is_claimed = |id: &TicketId| leased.iter().any(|job| job.ticket.as_ref() == Some(id));
     let mut stopped = Vec::new();
-    for row in working {
+    for row in working.iter().filter(|row| !is_claimed(&row.id)) {
         let stored = context.ask(ticket::show_request(row.id.as_str())).await?;
         let mut jobs = stored.ticket.jobs.iter();
         // A job without a holder waits: nobody works on the ticket now.

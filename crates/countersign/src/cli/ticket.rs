@@ -282,9 +282,9 @@ async fn resubmit(ticket: &str, context: &Context) -> Result<ExitKind, Failure> 
     let app = context.open_app().await?;
     let resubmitted = run::resubmit(&app, &context.directory, ticket).await?;
     context.out.line(format!(
-        "{ticket} is {}\nnext: {}",
+        "{ticket} is {}\n{}",
         resubmitted.stage,
-        context.pasteable(&format!("countersign run {ticket}"))
+        context.next_for(ticket)
     ));
     context
         .out
@@ -341,8 +341,8 @@ pub async fn add_requests(
         ));
     }
     if let Some(first) = added.first() {
-        let next = context.pasteable(&format!("countersign run {}", first.id));
-        context.out.line(format!("\nnext: {next}"));
+        let next = context.next_for(first.id.as_str());
+        context.out.line(format!("\n{next}"));
     }
     context
         .out

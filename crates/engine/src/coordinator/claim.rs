@@ -424,6 +424,40 @@ impl LocalCoordinator {
         }
     }
 
+    /// Takes the leases of processes on this machine back that are certainly dead, without waiting
+    /// for their expiry, and returns the number of jobs of tickets. A server that was killed would
+    /// otherwise wait for its own checks and landings.
+    pub async fn take_back_dead(&self) -> Result<usize, Error> {
+        let query = JobQuery {
+            state: Some(JobState::Leased),
+            ..JobQuery::default()
+        };
+        let page = Page {
+            after: None,
+            most: LOOK_MOST,
+        };
+        let leased = self.store.jobs(&query, &page).await?.items;
+        let mut count = 0;
+        for job in leased
+            .iter()
+            .filter(|job| job.holder.as_deref().is_some_and(is_dead))
+        {
+            self.end_lease(job).await?;
+            // Dependency updates and reports have no fixed worker: whoever makes the next one takes
+            // their leases back. So does the store with tasks.
+            let is_news = matches!(job.work, JobWork::Task(Task::Tell { .. } | Task::Report));
+            let (Some(id), Some(serial), false) = (&job.ticket, job.serial, is_news) else {
+                continue;
+            };
+            let stored = self.ticket(id).await?;
+            let policy = self.policy_of(&stored).await?;
+            let fence = job.fence;
+            let lease = Lease { serial, fence };
+            count += usize::from(self.report_lost_lease(id, &policy, lease).await?);
+        }
+        Ok(count)
+    }
+
     /// Takes expired leases of all holders back and returns their number. Any number of nodes
     /// may do this: the store lets one of them win.
     pub async fn take_back_lapsed(&self) -> Result<usize, Error> {

@@ -136,7 +136,7 @@ async fn result_json(
         let sent = sync.publish_commit(&project.git, context.ticket, &built.head, &built.branch);
         sent.await.map_err(JobError::transient)?;
     }
-    Ok(json!({
+    let mut result = json!({
         "summary": build::shorten_text(&agent_answer.summary),
         "by": claimed.by,
         "agent": context.agent()?.name,
@@ -145,7 +145,11 @@ async fn result_json(
         "commit": built.head.to_string(),
         "changed": changed,
         "usage": built.run.usage,
-    }))
+    });
+    if let JobWork::Free { kind, .. } = &claimed.job.work {
+        task::add_findings(kind, &mut result);
+    }
+    Ok(result)
 }
 
 /// Fails if a ticket has the same id: the task would use its files and branch.

@@ -7,6 +7,7 @@
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::empty_lists::without_empty_lists;
 use super::{quote, severity, vouch};
 use crate::clean::{FIELD_CHARS_MAX, FINDINGS_MAX, TITLE_CHARS_MAX, clean, one_line, shorten};
 use crate::finding::Finding;
@@ -194,6 +195,7 @@ impl AnswerForm {
     pub fn must_not_stop(&mut self) {
         let texts = std::mem::take(&mut self.texts);
         for text in &texts {
+            let text = &without_empty_lists(text);
             // A known reservation is a reason by itself. The vocabulary is asked only about the
             // rest.
             if let Some((stop, words)) = find_stop(text) {

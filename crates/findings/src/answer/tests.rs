@@ -492,3 +492,97 @@ fn notes_are_revision_notes() {
     let both = r#"{"verdict": "request_changes", "notes": "a", "revision_notes": "b"}"#;
     assert_eq!(answer(both).as_deref(), Some("b"));
 }
+
+/// Clients of other systems have one field for all that they say.
+#[test]
+fn a_refusal_in_words_is_read_point_by_point() {
+    let points = |feedback: &str| {
+        let call = json!({"approved": false, "feedback": feedback});
+        let review = read_tool_call(call.as_object().unwrap(), COMMIT, &[]).review;
+        let found = review.findings.into_iter();
+        let point = |it: Finding| {
+            let place = it.file.map(|file| match it.line {
+                Some(line) => format!("{file}:{line}"),
+                None => file,
+            });
+            format!(
+                "{} {} {}",
+                it.rating.severity.word(),
+                place.unwrap_or_default(),
+                it.title
+            )
+        };
+        found.map(point).collect::<Vec<_>>()
+    };
+    for (feedback, expected) in [
+        (
+            "Issues: 1) Test doesn't validate edge case X, 2) Missing null check in Y",
+            vec![
+                "high  Test doesn't validate edge case X",
+                "high  Missing null check in Y",
+            ],
+        ),
+        (
+            "1. The test misses an edge case\n2. No null check in parse()\n",
+            vec![
+                "high  The test misses an edge case",
+                "high  No null check in parse()",
+            ],
+        ),
+        (
+            "1. **[Security]** CRITICAL: SQL is injected (src/db.py:7)\n2. MAJOR - a.py, line 2: leak\n",
+            vec![
+                "critical src/db.py:7 SQL is injected (src/db.py:7)",
+                "high a.py:2 a.py, line 2: leak",
+            ],
+        ),
+        (
+            "Issues:\n- Severity: critical\n  File: src/m.py:1\n  Description: It crashes\n  \
+             Suggested fix: Guard it\n- Severity: minor\n  File: src/m.py\n  Line: 2\n  \
+             Description: The name misleads\n",
+            vec![
+                "critical src/m.py:1 It crashes",
+                "low src/m.py:2 The name misleads",
+            ],
+        ),
+        (
+            "Issues: 1) critical: src/m.py:1 it crashes; 2) minor: src/m.py:2 the name misleads",
+            vec![
+                "critical src/m.py:1 src/m.py:1 it crashes",
+                "low src/m.py:2 src/m.py:2 the name misleads",
+            ],
+        ),
+    ] {
+        assert_eq!(points(feedback), expected, "{feedback}");
+    }
+    // One point in plain words stays the text itself, and praise in a list is no finding.
+    assert_eq!(points("An empty name is greeted."), Vec::<String>::new());
+    let mixed = "- LGTM in general\n- The empty name is greeted\n- Exit code is wrong\n";
+    assert_eq!(points(mixed).len(), 2);
+}
+
+/// A reviewer that always sends its findings document confirms its approval by sending it again.
+#[test]
+fn a_clean_findings_document_beside_an_approval_can_be_confirmed() {
+    let document = |critical: &str| {
+        format!(
+            "# Story 1.2 Code Review Findings - Round 3\n\n**Reviewer:** Agent (Fresh Context)\n\
+             **Date:** 2026-02-03 10:00\n**Branch:** story-1-2-x\n\n\
+             ## Critical Issues (Must Fix)\n\n{critical}\n\n## Important Issues (Should Fix)\n\nNone.\n\n\
+             ## Minor Issues (Nice to Have)\n\nNone.\n\n## Summary\n\n- **Total findings:** 0\n\
+             - **Critical:** 0\n- **Important:** 0\n- **Minor:** 0\n- **Recommendation:** Review clean\n"
+        )
+    };
+    let call = |critical: &str| {
+        let call = json!({"approved": true, "feedback": document(critical)});
+        call.as_object().unwrap().clone()
+    };
+    let clean = call("None.");
+    assert!(read_tool_call(&clean, COMMIT, &[]).confirmable);
+    let confirmed = read_confirmed_tool_call(&clean, COMMIT, &[]);
+    assert_eq!(confirmed.review.claim, ReviewClaim::Approved);
+    for other in ["1. **[Crash]:** It crashes", "Do not merge this."] {
+        let read = read_confirmed_tool_call(&call(other), COMMIT, &[]);
+        assert_ne!(read.review.claim, ReviewClaim::Approved, "{other}");
+    }
+}

@@ -243,7 +243,27 @@ fn starts_unit(
     // `Suggestion:` is a severity or a part; it is a part if the finding above has other parts.
     let degree = label::leading_label(&block.text).is_some()
         && last.is_none_or(|unit| !unit.fields.is_telling());
-    marker != Marker::Bullet || fields::labelled(&block.text).is_none() || degree
+    marker != Marker::Bullet
+        || fields::labelled(&block.text).is_none()
+        || degree
+        || is_whole_finding(block)
+}
+
+/// Returns whether an item has several labelled lines: `- Severity: high`, `File: a.rs:3` below it. A
+/// part of a finding has one label.
+fn is_whole_finding(block: &Block) -> bool {
+    let labels = block
+        .text
+        .lines()
+        .filter_map(fields::labelled)
+        .map(|(field, _)| field);
+    let mut known: Vec<fields::FindingField> = Vec::new();
+    for field in labels {
+        if !known.contains(&field) {
+            known.push(field);
+        }
+    }
+    known.len() > 2
 }
 
 /// Returns whether a labelled paragraph belongs to the finding above it.

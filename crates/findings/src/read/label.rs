@@ -51,13 +51,25 @@ pub(super) fn leading_label(text: &str) -> Option<SeverityLabel<'_>> {
         .chars()
         .find(|&c| Severity::from_word(&c.to_string()).is_some());
     rest = rest[signs..].trim_start();
-    bracketed(rest).or_else(|| worded(rest)).or_else(|| {
+    let label = bracketed(rest)
+        .or_else(|| worded(rest))
+        .or_else(|| after_category(rest));
+    label.or_else(|| {
         sign.map(|sign| SeverityLabel {
             raw: sign_text(text, sign),
             rest,
             plain: DegreeStrength::Weak,
         })
     })
+}
+
+/// Reads the severity after a category: `[Security] CRITICAL: …`.
+fn after_category(text: &str) -> Option<SeverityLabel<'_>> {
+    let (name, after) = text.strip_prefix('[')?.split_once(']')?;
+    crate::Category::from_label(name.trim())?;
+    let rest = after.trim_start_matches(['*', '_', ':', ' ']);
+    let label = bracketed(rest).or_else(|| worded(rest))?;
+    (label.plain == DegreeStrength::Strong).then_some(label)
 }
 
 fn sign_text(text: &str, sign: char) -> String {
@@ -240,6 +252,10 @@ mod tests {
         );
         assert_eq!(raw("Major 2 — lock order").as_deref(), Some("Major"));
         assert_eq!(raw("🔴 Broken build").as_deref(), Some("🔴"));
+        assert_eq!(
+            raw("**[Security]** CRITICAL: No check").as_deref(),
+            Some("CRITICAL")
+        );
         assert_eq!(raw("Critical path is blocked"), None);
         assert_eq!(raw("Low-level code is fine"), None);
     }

@@ -25,6 +25,8 @@ pub(super) struct SectionContext {
     pub settled: bool,
     /// Lists of findings count even under a summary.
     pub opens_asides: bool,
+    /// The text refuses: items of its lists are findings, also without a severity.
+    pub lists: bool,
 }
 
 /// Findings of a document, and its statements about earlier rounds.
@@ -35,13 +37,26 @@ pub(super) struct MarkdownFindings {
 }
 
 pub(super) fn findings(root: &Section) -> MarkdownFindings {
+    findings_in(root, &SectionContext::default())
+}
+
+/// Reads the findings of a text that refuses.
+pub(super) fn listed_findings(root: &Section) -> MarkdownFindings {
+    let context = SectionContext {
+        lists: true,
+        ..SectionContext::default()
+    };
+    findings_in(root, &context)
+}
+
+fn findings_in(root: &Section, context: &SectionContext) -> MarkdownFindings {
     let mut result = MarkdownFindings::default();
-    walk(root, &SectionContext::default(), &mut result);
+    walk(root, context, &mut result);
     if result.drafts.is_empty() {
         // A document may put all of its findings under `Summary` or `Result`.
         let open = SectionContext {
             opens_asides: true,
-            ..SectionContext::default()
+            ..context.clone()
         };
         let mut second_pass = MarkdownFindings::default();
         walk(root, &open, &mut second_pass);
@@ -143,8 +158,11 @@ fn open(child: &Section, context: &SectionContext, result: &mut MarkdownFindings
         let severity = label.map(|(raw, _)| raw);
         return walk(child, &inner(child, context, severity, true), result);
     }
-    if group || !(context.expected || stands_alone(child, label.as_ref().map(|(_, plain)| *plain)))
-    {
+    let numbered = label::split_ordinal(&child.heading).0.is_some();
+    let is_unit = context.expected
+        || (context.lists && numbered)
+        || stands_alone(child, label.as_ref().map(|(_, plain)| *plain));
+    if group || !is_unit {
         return walk(
             child,
             &inner(child, context, None, context.expected && group),
@@ -176,6 +194,7 @@ fn inner(
         expected,
         settled: context.settled || (expected && topic::is_settled(&child.heading)),
         opens_asides: context.opens_asides,
+        lists: context.lists,
     }
 }
 
@@ -283,7 +302,8 @@ fn own_blocks(section: &Section, context: &SectionContext, result: &mut Markdown
 }
 
 fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
-    let one_word = unit.title.is_ascii()
+    let one_word = !context.lists
+        && unit.title.is_ascii()
         && unit.title.split_whitespace().count() < 2
         && !unit.fields.is_telling()
         && !unit.fields.names_problem
@@ -304,6 +324,9 @@ fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
         return unit.is_item || label.is_some() || unit.bold_lead;
     }
     if unit.is_item && unit.fields.severity.is_some() && unit.fields.is_located() {
+        return true;
+    }
+    if unit.is_item && context.lists {
         return true;
     }
     let place = locations::find_location(&unit.title);

@@ -5,7 +5,7 @@ use crate::finding::{Disposition, ReviewFormat};
 
 use super::draft::FindingDraft;
 use super::verdict::{self, StatedVerdict, Strength};
-use super::{blocks, doubts, markdown, markup, sections};
+use super::{blocks, doubts, enumeration, markdown, markup, sections};
 
 #[derive(Debug, Default)]
 pub(super) struct Prose {
@@ -63,6 +63,18 @@ impl Prose {
             earlier,
             headed: !root.children.is_empty(),
         }
+    }
+
+    /// Reads the findings of a text that refuses: what it lists is to be fixed, also without a
+    /// severity.
+    pub fn listed_findings(text: &str) -> Vec<FindingDraft> {
+        let cleaned = clean(text);
+        if is_prompt(&cleaned) {
+            return Vec::new();
+        }
+        let split = enumeration::split_lines(&cleaned);
+        let blocks = blocks::blocks(&markup::lines(&split));
+        markdown::listed_findings(&sections::sections(blocks)).drafts
     }
 
     /// Adds a reason why an approval does not count.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{has_begun, imported, notes, put, put_dependencies, round_report};
+use super::{earlier_revisions, has_begun, imported, notes, put, put_dependencies, round_report};
 use crate::dialect::{Dialect, stage_word};
 use crate::ticket::{ImportedFormat, Round, Ticket};
 
@@ -58,7 +58,7 @@ fn ticket_state(ticket: &Ticket) -> Value {
     let mut state = entry.map(|entry| entry.fields.clone()).unwrap_or_default();
     let last = ticket.rounds.last();
     let reviewed = last.is_some();
-    let earlier = entry.map_or(0, |entry| entry.count("revision_count"));
+    let earlier = earlier_revisions(ticket);
     let status = stage_word(ticket.stage, Dialect::Scored);
     put(&mut state, "status", json!(status), has_begun(ticket));
     put_dependencies(&mut state, ticket, entry);
@@ -84,11 +84,7 @@ fn ticket_state(ticket: &Ticket) -> Value {
             .map(|round| review_history(round, first)),
     );
     put(&mut state, "review_history", json!(history), reviewed);
-    let report = round_report(ticket, None).ok().map(|mut report| {
-        let count = u64::from(last.map_or(1, |round| round.number)).saturating_sub(1);
-        report["revision_count"] = json!(earlier + count);
-        report
-    });
+    let report = round_report(ticket, None).ok();
     put(&mut state, "current_review_report", json!(report), reviewed);
     let git = ticket.submission.as_ref().map(
         |it| json!({"branch_name": it.branch, "base_commit": it.base, "final_commit": it.commit}),

@@ -1,6 +1,7 @@
 //! A rejected round is told by its findings; gates that no finding explains are sentences.
 
 use findings::{Review, ReviewClaim, Severity};
+use flow::event::AnswerOutcome;
 use flow::narrate::narrate;
 use flow::policy::{MinorOnly, ReviewerConfig, Votes};
 use flow::rejection::{FINDINGS_SHOWN_MAX, describe_rejection, describe_rework_reason};
@@ -220,4 +221,35 @@ fn a_ticket_of_the_first_release_is_read_with_its_old_names() {
     }
     assert_ne!(reworded, story.ticket);
     assert_eq!(reworded.without_wording(), story.ticket.without_wording());
+}
+
+#[test]
+fn an_earlier_round_is_told_in_its_own_words() {
+    let mut first = finding("An empty name is greeted", Severity::High);
+    first.line = Some(12);
+    let mut story = decided(
+        &Policy::default(),
+        review(ReviewClaim::ChangesRequested, &[first.clone()]),
+    );
+    let told = rejection(&story);
+    story.built("c2").green();
+    let later = findings::Finding {
+        title: "An empty name is still greeted".to_owned(),
+        line: Some(14),
+        ..first
+    };
+    story.reviewed(review(ReviewClaim::ChangesRequested, &[later]));
+    let earlier = &story.ticket.rounds[0];
+    assert_eq!(describe_rejection(&story.ticket, earlier), told);
+    // The round is decided when the open finding of the first has its answer.
+    if story.jobs("verify") > 0 {
+        story.verified(AnswerOutcome::Confirmed);
+    }
+    assert_eq!(story.ticket.rounds.len(), 2);
+    assert_eq!(
+        rejection(&story),
+        "rita asked for changes: F1 (high) An empty name is still greeted, src/greet.rs:14"
+    );
+    let earlier = &story.ticket.rounds[0];
+    assert_eq!(describe_rejection(&story.ticket, earlier), told);
 }

@@ -1,11 +1,66 @@
-//! Names the arguments of a tool call that have a wrong type. The reader of the arguments says only
-//! which type it met and which it wants, and the caller would have to guess the field.
+//! Fits the arguments of a tool call to its schema, and names those that have a wrong type. The
+//! reader of the arguments says only which type it met and which it wants, and the caller would have
+//! to guess the field.
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Beginning of the answer to arguments that cannot be read.
 const UNREADABLE: &str = "failed to deserialize parameters: ";
+
+/// Rewrites arguments that mean a value of the schema in another form: null for an optional field that
+/// is left out, and `1.0` or `"1"` for the integer 1, as clients in dynamic languages send them.
+/// Booleans stay strict: a verdict must be unmistakable.
+pub fn fit(arguments: &mut JsonObject, schema: &JsonObject) {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| {
+        required.is_some_and(|required| required.iter().any(|one| one.as_str() == Some(name)))
+    };
+    let fields = schema.get("properties").and_then(Value::as_object);
+    let field_of = |name: &str| fields.and_then(|fields| fields.get(name));
+    arguments
+        .retain(|name, value| !value.is_null() || field_of(name).is_none() || is_required(name));
+    for (name, value) in arguments.iter_mut() {
+        let wants_integer = field_of(name)
+            .is_some_and(|field| allowed_types(field).iter().any(|one| *one == "integer"));
+        if let Some(number) = wants_integer.then(|| to_integer(value)).flatten() {
+            *value = Value::Number(number);
+        }
+    }
+}
+
+/// Largest whole number that every JSON reader keeps exactly.
+const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// Returns the integer that a value in another form means.
+fn to_integer(value: &Value) -> Option<Number> {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64()?;
+            let is_whole = float.fract() == 0.0 && float.abs() <= EXACT_MAX;
+            // Written without a fraction, it is read back as the integer that it is.
+            is_whole
+                .then(|| format!("{float:.0}").parse().ok())
+                .flatten()
+        }
+        // Only the usual form: `+1`, `01` and spaces are no number of anybody's.
+        Value::String(text) => text
+            .parse::<i64>()
+            .ok()
+            .filter(|number| number.to_string() == *text)
+            .map(Number::from),
+        _ => None,
+    }
+}
+
+/// Types that a field's schema allows.
+fn allowed_types(field: &Value) -> Vec<&str> {
+    match field.get("type") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
 
 /// Name, type and whether it is a number below zero, of each argument. The arguments themselves move
 /// into the call.
@@ -49,11 +104,10 @@ fn problem(
     (name, given, is_negative): &(String, &'static str, bool),
 ) -> Option<String> {
     let field = schema.get("properties")?.get(name)?;
-    let allowed: Vec<&str> = match field.get("type")? {
-        Value::String(one) => vec![one],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-        _ => return None,
-    };
+    let allowed = allowed_types(field);
+    if allowed.is_empty() {
+        return None;
+    }
     let fits = allowed.contains(given) || (*given == "integer" && allowed.contains(&"number"));
     if !fits {
         // Null stands for a field that is left out.
@@ -76,5 +130,51 @@ fn type_of(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_in_another_form_are_fitted_and_all_others_stay() {
+        let schema = json!({
+            "properties": {
+                "id": {"type": ["integer", "null"]}, "text": {"type": "string"},
+                "yes": {"type": ["boolean", "null"]}, "must": {"type": "string"},
+            },
+            "required": ["must"],
+        });
+        let fitted = |given: Value| {
+            let mut given = given.as_object().unwrap().clone();
+            fit(&mut given, schema.as_object().unwrap());
+            Value::Object(given)
+        };
+        for (given, expected) in [
+            (json!({"id": 1.0}), json!({"id": 1})),
+            (json!({"id": "12"}), json!({"id": 12})),
+            (json!({"id": -3.0}), json!({"id": -3})),
+            (json!({"id": null, "text": null, "yes": null}), json!({})),
+        ] {
+            assert_eq!(fitted(given), expected);
+        }
+        for same in [
+            json!({"id": 1.5}),
+            json!({"id": 1e300}),
+            json!({"id": "01"}),
+            json!({"id": " 1"}),
+            json!({"id": "one"}),
+            json!({"yes": "true"}),
+            json!({"yes": 1}),
+            json!({"text": 1.0}),
+            json!({"text": "1"}),
+            json!({"must": null}),
+            json!({"unknown": null}),
+        ] {
+            assert_eq!(fitted(same.clone()), same);
+        }
     }
 }

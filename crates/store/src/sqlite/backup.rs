@@ -22,6 +22,9 @@ use super::{identity, open};
 /// Time between two attempts to begin a copy while the database is locked.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// Replaced databases that are kept; then the newest of them is overwritten.
+const REPLACED_MAX: u32 = 1000;
+
 /// A copy of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseCopy {
@@ -47,6 +50,12 @@ pub fn backup(database: &Path, file: &Path, replace: bool) -> Result<DatabaseCop
         return Err(Error::Other(format!("{} exists", file.display())));
     }
     let part = part_of(file);
+    // The name under which it is written says nothing to the user.
+    let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|dir| !dir.is_dir()) {
+        let why = format!("there is no directory {}", parent.display());
+        return Err(Error::Other(why));
+    }
     let result = copy_into(database, &part).and_then(|()| {
         let copy = check(&part)?;
         fs::rename(&part, file).map_err(|error| at(file, &error))?;
@@ -66,6 +75,9 @@ pub fn restore(file: &Path, database: &Path, replace: bool) -> Result<DatabaseCo
     if !file.exists() {
         return Err(Error::Other(format!("{} does not exist", file.display())));
     }
+    if file.is_dir() {
+        return Err(Error::Other(format!("{} is a directory", file.display())));
+    }
     // Everything that can be wrong with the copy is found before anything is changed.
     let mut copy = check(file)?;
     let is_replaced = fs::metadata(database).is_ok_and(|metadata| metadata.len() > 0);
@@ -82,8 +94,14 @@ pub fn restore(file: &Path, database: &Path, replace: bool) -> Result<DatabaseCo
     let part = part_of(database);
     let result = copy_into(file, &part).and_then(|()| {
         if is_replaced {
-            let aside = sibling_path(database, "replaced");
+            let aside = free_name(database);
             fs::rename(database, &aside).map_err(|error| at(&aside, &error))?;
+            // A sound database has left it empty; a damaged one may have its newest commits there.
+            let journal = sibling_path(database, "wal");
+            if journal.exists() {
+                let kept = sibling_path(&aside, "wal");
+                fs::rename(&journal, &kept).map_err(|error| at(&kept, &error))?;
+            }
             copy.replaced = Some(aside);
         }
         // They belong to the old file. The next program writes the mark for the new one.
@@ -108,6 +126,18 @@ pub fn restore(file: &Path, database: &Path, replace: bool) -> Result<DatabaseCo
         let _ = fs::remove_file(&part);
     }
     result
+}
+
+/// Returns the name under which a replaced database is kept. An earlier one is never overwritten: the
+/// wrong copy may have been restored first.
+fn free_name(database: &Path) -> PathBuf {
+    let name = |number: u32| match number {
+        1 => sibling_path(database, "replaced"),
+        _ => sibling_path(database, &format!("replaced-{number}")),
+    };
+    let mut names = (1..=REPLACED_MAX).map(name);
+    let free = names.find(|name| !name.exists());
+    free.unwrap_or_else(|| name(REPLACED_MAX))
 }
 
 /// Copies all pages of a database into a new private file.

@@ -10,7 +10,7 @@ use flow::Refused;
 use flow::access::Access;
 use flow::attempt::{self, Attempt, CallerState, HeldClaim};
 use serde::Serialize;
-use store::CallerRecord;
+use store::{CallerRecord, Cursor, EventBody, EventQuery, JobId, JobState};
 
 use super::super::App;
 use super::super::identity::Identity;
@@ -19,6 +19,9 @@ use crate::failure::{ExitKind, Failure};
 /// Maximum attempts to write a caller's record when concurrent calls of the same caller win.
 /// Each loss means that another call of the same token has won. So many at once is a misuse.
 const TRIES_MAX: u32 = 32;
+/// Newest events of a ticket that are searched for a report whose record was lost.
+/// A claim is searched for when the next one is given, so its report is among the newest.
+const EVENTS_SEARCHED: u32 = 500;
 const ASK_AGAIN: &str =
     "call get_my_assignment, read what it gives you, and send its `attempt` with every report";
 const NEW_TOKEN: &str = "a program that cannot name attempts needs a new token, which also shuts out its old \
@@ -167,10 +170,52 @@ pub async fn record_claim(
     attempt: &Attempt,
 ) -> Result<(), Failure> {
     let has_session = identity.session.is_some();
+    close_reported_claim(app, identity, attempt).await?;
     update_caller(app, identity, |state| {
         state.after_claim(attempt, has_session)
     })
     .await
+}
+
+/// Closes the caller's earlier claim if its report was accepted. The report and the record of it are
+/// two writes: a server that was killed in between knows the report only from the log.
+async fn close_reported_claim(
+    app: &App,
+    identity: &Identity,
+    next: &Attempt,
+) -> Result<(), Failure> {
+    let open = load_caller(app, identity).await?.state.open;
+    let earlier = open.and_then(|open| open.parse::<Attempt>().ok());
+    match earlier.filter(|earlier| earlier != next) {
+        Some(earlier) if is_reported(app, &earlier).await? => {
+            update_caller(app, identity, |state| state.after_report(&earlier)).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns whether the log or the job has the report of this claim.
+async fn is_reported(app: &App, attempt: &Attempt) -> Result<bool, Failure> {
+    let store = &app.coordinator.store;
+    match attempt {
+        Attempt::Job { ticket, lease, .. } => {
+            let query = EventQuery {
+                ticket: Some(ticket.clone()),
+                after: Cursor::default(),
+                most: EVENTS_SEARCHED,
+                newest: true,
+            };
+            let events = store.events(&query).await?;
+            Ok(events.iter().any(|event| match &event.body {
+                EventBody::Decided(event) => event.what.reported_lease() == Some(*lease),
+                EventBody::Noted(_) => false,
+            }))
+        }
+        Attempt::Task { job, fence } => {
+            let job = store.job(JobId(*job)).await?;
+            Ok(job.is_some_and(|job| job.fence == *fence && job.state == JobState::Done))
+        }
+    }
 }
 
 /// Records that the caller's report on the claim was accepted. A failure is only logged: the caller

@@ -1,7 +1,7 @@
 //! The review context: everything a reviewer needs, in the eleven fields that existing agents
 //! expect. Feedback of earlier rounds is left out, so that the reviewer judges without it.
 
-use flow::ticket::{CheckOutcome, ImportedFormat};
+use flow::ticket::CheckOutcome;
 use flow::{Task, Ticket};
 use serde::Serialize;
 
@@ -75,9 +75,7 @@ fn context(ticket: &Ticket, commit: String) -> ReviewContext {
 
 /// Counts the revisions before this review, with those of an epic state that the ticket comes from.
 fn revision_count(ticket: &Ticket) -> u32 {
-    let imported = ticket.spec.context.imported.as_ref();
-    let imported = imported.filter(|entry| entry.format == ImportedFormat::EpicState);
-    let earlier = imported.map_or(0, |entry| entry.count("revision_count"));
+    let earlier = flow::export::earlier_revisions(ticket);
     let own = ticket.rounds.len() as u64;
     u32::try_from(earlier.saturating_add(own)).unwrap_or(u32::MAX)
 }

@@ -61,11 +61,11 @@ pub(super) async fn resolve(
     if agents.contains(&to) {
         return Ok(one(false));
     }
-    let known: Vec<&str> = agents.iter().chain(&people).map(String::as_str).collect();
-    let shown = known.iter().take(NAMES_SHOWN_MAX).copied();
-    let shown: Vec<&str> = shown
-        .chain(["developer", "reviewer", SUPERVISOR, "all"])
-        .collect();
+    let general = [ROLE_NAMES[0], ROLE_NAMES[1], SUPERVISOR, "all"];
+    let known = agents.iter().chain(&people).map(String::as_str);
+    // An agent may have the name of a role.
+    let known = known.filter(|name| !general.contains(name));
+    let shown: Vec<&str> = known.take(NAMES_SHOWN_MAX).chain(general).collect();
     Err(Failure::new(
         ExitKind::Refused,
         format!("no agent or person is called {to:?}; the message was not sent"),

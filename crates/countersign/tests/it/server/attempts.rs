@@ -325,6 +325,75 @@ fn a_client_that_names_no_attempt_reports_one_claim_after_the_other() {
     }
 }
 
+/// A first-generation client that was slow once. Its session is one process, and it has asked again.
+#[test]
+fn a_session_that_lost_a_claim_and_asks_again_reports_without_an_attempt() {
+    let world = short_leases();
+    let server = Server::start(&world);
+    let builder = server.token("bea", "builder", &[]);
+    let token = server.token("rex", "reviewer", &[]);
+    built(&world, &server, &builder, "slow");
+    let client = Process::new(&world, &server, &token, Way::Session);
+    assert_eq!(client.assignment()["ticket"], "slow");
+    until("the lease is lost", || {
+        world.count("slow", "lease_lost") == 1
+    });
+    built(&world, &server, &builder, "next");
+    let given = client.assignment();
+    assert_eq!(given["ticket"], "next");
+    let yes = json!({"assignment_id": given["id"], "approved": true, "feedback": "LGTM"});
+    client.tool("submit_review_result", &yes).unwrap();
+    until("it is done", || server.stage("next") == "done");
+    world.must_be_sound();
+}
+
+/// The server was killed after a report was accepted and before it noted whose claim that ended.
+#[test]
+fn a_report_that_only_the_log_knows_ends_its_claim() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let builder = server.token("bea", "builder", &[]);
+    let client = Process::new(&world, &server, &builder, Way::Stateless);
+    for ticket in ["one", "two"] {
+        server.add(ticket);
+        let work = Clone::new(&world, ticket);
+        let given = client.assignment();
+        assert_eq!(given["ticket"], ticket);
+        let before = change_caller(&world, |record| record.clone());
+        work.commit(&format!("{ticket}.txt"), "a line\n");
+        let report = json!({"assignment_id": given["id"]});
+        client.tool("submit_for_review", &report).unwrap();
+        change_caller(&world, |record| store::CallerRecord {
+            state: before.state.clone(),
+            ..record.clone()
+        });
+    }
+    assert_eq!(refused(&world, "bea"), Vec::<String>::new());
+    world.must_be_sound();
+}
+
+/// Rewrites what the server knows of the only caller without a session.
+fn change_caller(
+    world: &World,
+    change: impl FnOnce(&store::CallerRecord) -> store::CallerRecord,
+) -> store::CallerRecord {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let path = world.data.join("countersign.db");
+    runtime.block_on(async {
+        let store = store::open(path.to_str().unwrap()).await.unwrap();
+        let query = store::TokenQuery {
+            most: 10,
+            ..store::TokenQuery::default()
+        };
+        let tokens = store.tokens(&query).await.unwrap();
+        let token = tokens.iter().find(|token| token.agent == "bea").unwrap();
+        let record = store.caller(&token.id, "").await.unwrap().unwrap();
+        let changed = change(&record);
+        assert!(store.put_caller(changed.clone()).await.unwrap());
+        changed
+    })
+}
+
 /// A verdict whose answer was lost comes again, while another process has the next claim.
 #[test]
 fn a_repeated_verdict_without_an_attempt_does_not_count_for_the_next_claim() {

@@ -117,12 +117,24 @@ fn a_pull_queue_reviews_a_change_until_it_lands() {
     until("it is locked", || {
         spool.join("locks/test-review-task.lock").exists()
     });
-    let done = server.tool(&qa, "complete", &json!({"summary": "No issues"}));
+    let words = "Findings:\n```json\n[{\"file\": \"src/api/auth.ts\", \"line_number\": 45, \
+        \"severity\": \"CRITICAL\", \"description\": \"SQL injection\", \
+        \"suggested_fix\": \"Use parameters\", \"category\": \"security\"}]\n```\n";
+    let done = server.tool(&qa, "complete", &json!({"summary": words}));
     done.unwrap();
     until("it is archived and unlocked", || {
         spool.join("completed/qa/test-task.json").exists()
             && !spool.join("locks/test-review-task.lock").exists()
     });
+    let archived = fs::read(spool.join("completed/qa/test-task.json")).unwrap();
+    let archived: Value = serde_json::from_slice(&archived).unwrap();
+    assert_eq!(
+        archived["result"]["findings"],
+        json!([{
+            "file": "src/api/auth.ts", "line_number": 45, "severity": "CRITICAL",
+            "description": "SQL injection", "suggested_fix": "Use parameters", "category": "security",
+        }])
+    );
     world.must_be_sound();
 }
 

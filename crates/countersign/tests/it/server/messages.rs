@@ -6,6 +6,37 @@ use super::{Clone, assignment};
 use crate::support::World;
 use crate::support::server::Server;
 
+/// What a person says to an agent's question reaches the agent, before it works on.
+#[test]
+fn the_answer_to_a_request_for_help_reaches_the_agent() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let builder = server.token("bea", "builder", &[]);
+    server.add("greet");
+    assignment(&server, &builder, "build");
+    let ask = json!({"why": "Which name is meant?"});
+    server.tool(&builder, "request_help", &ask).unwrap();
+    assert_eq!(server.stage("greet"), "escalated");
+    world
+        .call(&[
+            "escalation",
+            "resolve",
+            "greet",
+            "continue",
+            "--why",
+            "The first one.",
+        ])
+        .ends_with(0);
+    let told = server
+        .tool(&builder, "get_my_assignment", &json!({}))
+        .unwrap();
+    let message = &told["messages"][0];
+    assert_eq!(message["type"], "answer");
+    assert_eq!(message["content"], "The first one.");
+    assert_eq!(message["ticket"], "greet");
+    assert_eq!(told["assignment"]["ticket"], "greet");
+}
+
 #[test]
 fn messages_reach_people_or_are_refused_by_name() {
     let world = World::new();

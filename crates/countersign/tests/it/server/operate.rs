@@ -54,6 +54,31 @@ fn a_second_server_is_refused_and_leaves_the_first_alone() {
     server.rest("GET", "/api/v1/status", &Value::Null).is(200);
 }
 
+/// Its lease ends long after this test; a dead process of this machine renews nothing.
+#[test]
+fn a_killed_server_takes_its_own_jobs_up_again() {
+    let world = World::with_settings(
+        "[checks]\ntest = \"sleep 3\"\n\n[policy.limits]\nbackoff_secs = 0\nlease_secs = 3600\n",
+    );
+    let server = Server::start(&world);
+    let (builder, build, _work) = super::at_work(&world, &server);
+    super::submit(&server, &builder, &build);
+    let leased = |server: &Server<'_>| {
+        let path = "/api/v1/jobs?queue=check&state=leased";
+        let jobs = server.rest("GET", path, &Value::Null).is(200).json();
+        !jobs["items"].as_array().unwrap().is_empty()
+    };
+    until("its check runs", || leased(&server));
+    signal(server.pid(), Signal::KILL);
+    drop(server);
+    let server = Server::start(&world);
+    until("the check has passed", || {
+        server.stage("greet") == "reviewing"
+    });
+    assert_eq!(world.count("greet", "lease_lost"), 1);
+    world.must_be_sound();
+}
+
 #[test]
 fn a_hangup_reloads_the_configuration_and_never_stops() {
     let world = World::new();
@@ -182,7 +207,17 @@ fn a_backup_under_load_is_restored_exactly() {
     with(&["restore", name]).ends_with(6).says("--replace");
     with(&["restore", name, "--replace"]).ends_with(0);
     with(&["doctor", "--verify-log"]).ends_with(0);
-    assert!(elsewhere.join("countersign.db-replaced").exists());
+    // The one that was there first is never overwritten.
+    let first = fs::read(elsewhere.join("countersign.db-replaced")).unwrap();
+    with(&["restore", name, "--replace"]).ends_with(0);
+    assert!(elsewhere.join("countersign.db-replaced-2").exists());
+    let kept = fs::read(elsewhere.join("countersign.db-replaced")).unwrap();
+    assert!(kept == first);
+    let nowhere = world.root().join("nowhere/copy.db");
+    world
+        .call(&["backup", nowhere.to_str().unwrap()])
+        .ends_with(1)
+        .says("there is no directory");
 
     // A file that is no copy, or of a newer version, changes nothing.
     let before = fs::read(elsewhere.join("countersign.db")).unwrap();

@@ -108,7 +108,7 @@ fn what_is_no_message_gets_an_error_of_the_protocol() {
     for (tool, arguments, words) in [
         (
             "submit_for_review",
-            json!({"assignment_id": "1"}),
+            json!({"assignment_id": "one"}),
             "assignment_id is of the type string, and must be integer",
         ),
         (

@@ -87,6 +87,8 @@ fn what_is_done_is_done_alike_here_and_afar() {
     for world in [&near, &far] {
         greet(world, &quarrel()).ends_with(4);
     }
+    // Both are served: what happens next with a ticket is told by the server that runs.
+    let _near = Server::start(&near);
     let server = Server::start(&far);
     let task = "---\nid: wave\ndepends_on: [bow]\n---\n# Wave\n";
     for words in [
