@@ -410,7 +410,7 @@ export const CHECKS = [
     const watcher = await logIn(browser, scene);
     await watcher.page.goto(`${scene.url}/board`);
     for (const [index, payload] of PAYLOADS.entries()) {
-      await scene.add(`xss-${index}`, payload, { description: every, acceptance: [payload, every] });
+      await scene.add(`xss-${index}`, payload, { description: every, acceptance: [payload, every], priority: 90 });
     }
     const agent = scene.script("xss", {
       build: { always: [{ say: every }, { write: { path: "<img src=x onerror=alert(1)>.txt", text: every } }, { say: "[x](javascript:alert(1))" }, { result: { summary: every } }] },
