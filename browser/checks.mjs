@@ -13,7 +13,7 @@ const p95 = (values) => values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(v
 // Pages for pictures and accessibility, on tickets that `prepare` makes.
 export const PAGES = { inbox: "/", board: "/board", tickets: "/tickets", ticket: "/tickets/rework", escalated: "/tickets/show",
   diff: "/tickets/rework/diff", runs: "/tickets/rework/runs", run: "/tickets/rework/runs/1", agents: "/agents", queues: "/queues",
-  epics: "/epics", epic: "/epics/checks", costs: "/costs", log: "/log", settings: "/settings" };
+  newTicket: "/new", newEpic: "/epics/new", epics: "/epics", epic: "/epics/checks", costs: "/costs", log: "/log", settings: "/settings" };
 
 // Every address that takes a form.
 const FORMS = ["escalation", "cancel", "budget", "findings", "findings/F1/waive", "shares", "viewed"].map((form) => `/tickets/show/${form}`).concat(
@@ -410,7 +410,7 @@ export const CHECKS = [
     const watcher = await logIn(browser, scene);
     await watcher.page.goto(`${scene.url}/board`);
     for (const [index, payload] of PAYLOADS.entries()) {
-      await scene.add(`xss-${index}`, payload, { description: every, acceptance: [payload, every] });
+      await scene.add(`xss-${index}`, payload, { description: every, acceptance: [payload, every], priority: 90 });
     }
     const agent = scene.script("xss", {
       build: { always: [{ say: every }, { write: { path: "<img src=x onerror=alert(1)>.txt", text: every } }, { say: "[x](javascript:alert(1))" }, { result: { summary: every } }] },

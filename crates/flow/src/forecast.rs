@@ -44,6 +44,9 @@ pub enum ForecastBasis {
     },
 }
 
+/// A cap is nearly used when a fifth of it is left.
+const NEARLY_USED: u64 = 5;
+
 /// Rest of one cap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RemainingCap {
@@ -198,7 +201,13 @@ fn remaining_of(
 }
 
 impl RemainingCap {
-    fn describe(&self) -> String {
+    /// True if so little is left that a person may want to raise the budget before a run stops.
+    pub fn is_nearly_used(&self) -> bool {
+        self.what != CapUnit::Rounds && self.left.saturating_mul(NEARLY_USED) <= self.of
+    }
+
+    /// Formats the rest: `$4.90 of $5.00 this ticket`.
+    pub fn describe(&self) -> String {
         let (left, of) = (self.left, self.of);
         match self.what {
             CapUnit::Rounds => format!("{left} of {of} rounds"),
@@ -288,6 +297,20 @@ mod tests {
         let (usage, basis) = by_agent_history(&agents, &history);
         assert_eq!(usage.unwrap().usd_micros, 250);
         assert_eq!(basis, ForecastBasis::History { runs: 3 });
+    }
+
+    #[test]
+    fn a_cap_is_nearly_used_when_a_fifth_is_left() {
+        let cap = |what, left| RemainingCap {
+            scope: "ticket".into(),
+            what,
+            left,
+            of: 100,
+        };
+        assert!(cap(CapUnit::UsdMicros, 20).is_nearly_used());
+        assert!(!cap(CapUnit::UsdMicros, 21).is_nearly_used());
+        // The last round is no reason to look: a person is asked after it.
+        assert!(!cap(CapUnit::Rounds, 0).is_nearly_used());
     }
 
     #[test]

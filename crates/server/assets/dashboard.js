@@ -106,7 +106,7 @@
     switchOff.addEventListener("change", () => localStorage.setItem("keys", switchOff.checked ? "off" : "on"));
   }
   const isField = (element) => element && element.matches("input, textarea, select, [contenteditable]");
-  const search = () => { const field = find("#q") || find("#jump"); field.focus(); field.select(); };
+  const search = () => { const field = find("#q") || find("#jump"); if (field) { field.focus(); field.select(); } };
   const jumpTo = find("#jump-to");
   const jump = () => { if (!jumpTo) return search(); jumpTo.showModal(); find("#jump-text").select(); };
   if (jumpTo) jumpTo.addEventListener("keydown", (event) => {

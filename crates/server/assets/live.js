@@ -40,6 +40,9 @@
   // A card that comes from another column is marked for a while.
   const columns = () => new Map([...document.querySelectorAll(".board .card")].map((card) => [card.id, card.closest(".column").id]));
   let before = columns();
+  // A column that had a card keeps its width, so that the columns next to it do not move.
+  const widen = () => document.querySelectorAll(".column:has(.card)").forEach((column) => column.setAttribute("data-used", ""));
+  widen();
   // The open log keeps a bounded number of lines.
   const lines = find("#lines");
   document.addEventListener("htmx:sse:after:message", () => {
@@ -52,6 +55,7 @@
       setTimeout(() => card.removeAttribute("data-moved"), 3000);
     }
     before = after;
+    widen();
   });
 
   // Ages on an open page grow. They are counted by the clock of the server.

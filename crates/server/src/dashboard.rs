@@ -95,7 +95,7 @@ impl PageContext {
 type PageResult = Result<Html<String>, PageError>;
 
 /// An error that is shown as a page: what happened, and what to do next.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PageError {
     status: StatusCode,
     message: String,
@@ -145,9 +145,11 @@ impl IntoResponse for PageError {
         let page = layout::error_page(&self);
         let mut response = (self.status, Html(page.into_string())).into_response();
         if self.is_refusal {
-            let reason = RefusalReason(self.message);
+            let reason = RefusalReason(self.message.clone());
             response.extensions_mut().insert(reason);
         }
+        // For a person who is logged in, it is rendered again with the navigation.
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -210,13 +212,18 @@ pub fn unknown_page() -> Response {
     response
 }
 
-/// Renders a page for an address that the router does not understand: it answers with a line of
-/// text, such as for a number that is none.
+/// Renders a page for an answer that was made for programs: the router answers with a line of text
+/// for a number that is none, and the layer that reads bodies with a problem in JSON.
 async fn explain_rejection(request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
+    explain(next.run(request).await).await
+}
+
+async fn explain(response: Response) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
-    if !response.status().is_client_error() || !is_text {
+    let is_kind =
+        |word: &str| kind.is_some_and(|kind| kind.as_bytes().starts_with(word.as_bytes()));
+    let (is_text, is_problem) = (is_kind("text/plain"), is_kind("application/problem+json"));
+    if !response.status().is_client_error() || !(is_text || is_problem) {
         return response;
     }
     let status = response.status();
@@ -224,8 +231,14 @@ async fn explain_rejection(request: Request, next: Next) -> Response {
     let body = body
         .map(http_body_util::Collected::to_bytes)
         .unwrap_or_default();
+    if is_problem {
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        return PageError::new(status, format!("{detail}; nothing was changed")).into_response();
+    }
     let text = String::from_utf8_lossy(&body);
     let reason = text.split_once(": ").map_or(&*text, |(_, reason)| reason);
+    let reason = forms::plain_words(reason);
     let why = format!("The address is not understood: {reason}. Nothing was changed.");
     PageError::new(status, why).into_response()
 }
@@ -302,8 +315,16 @@ async fn require_session(
                 session,
                 links: state.links(),
             };
-            request.extensions_mut().insert(context);
-            let mut response = next.run(request).await;
+            request.extensions_mut().insert(context.clone());
+            let mut response = explain(next.run(request).await).await;
+            if let Some(error) = response
+                .extensions_mut()
+                .remove::<PageError>()
+                .filter(|_| !is_stream)
+                && let Ok(page) = layout::framed_error_page(&context, &error).await
+            {
+                *response.body_mut() = page.into_string().into();
+            }
             // The outer middleware records refusals and needs the caller.
             response.extensions_mut().insert(identity);
             response

@@ -36,7 +36,7 @@ pub use job::{
 pub use record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventBody, EventQuery, Message,
     NewMessage, Noted, Page, Paged, Pause, PauseScope, ProjectRule, Removed, Restriction,
-    Restrictions, Retention, RuleUpdate, StatementKind, Stored, StoredEvent, TicketOrder,
+    Restrictions, Retention, RuleUpdate, Spending, StatementKind, Stored, StoredEvent, TicketOrder,
     TicketQuery, TicketRow, TicketSort,
 };
 

@@ -34,6 +34,11 @@ impl Listing {
         let direction = if order.ascending { "ASC" } else { "DESC" };
         let order = match order.by {
             TicketSort::Created => format!("ORDER BY number {direction} LIMIT {mark}2"),
+            // A list of several walks can be ordered by a column only, and not by its negation.
+            TicketSort::Urgency => {
+                let opposite = if order.ascending { "DESC" } else { "ASC" };
+                format!("ORDER BY priority {opposite}, number {direction} LIMIT {mark}2")
+            }
             by => {
                 let column = by.column();
                 format!("ORDER BY {column} {direction}, number {direction} LIMIT {mark}2")

@@ -50,7 +50,7 @@ use crate::notifier::{LOG, Notifier};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, PauseScope, ProjectRule, Removed, Restriction, Restrictions, Retention,
-    RuleUpdate, Stored, StoredEvent, TicketQuery, TicketRow,
+    RuleUpdate, Spending, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
@@ -350,6 +350,10 @@ impl Events for Postgres {
 
     async fn spent_since(&self, time: Time) -> Result<Usage> {
         self.used_since(time).await
+    }
+
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
+        self.used_by_agents(since).await
     }
 
     async fn lease_cursor(

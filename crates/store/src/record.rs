@@ -1,7 +1,7 @@
 //! Stored records other than jobs and changes, and their queries. Every list is paged.
 
 use flow::event::Lease;
-use flow::{Event, Stage, Ticket, TicketId, Time};
+use flow::{Event, Stage, Ticket, TicketId, Time, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -75,16 +75,19 @@ pub enum TicketSort {
     Cost,
     Round,
     OpenMustFix,
+    /// The order in which queued work is claimed: the most urgent first, and of those the oldest.
+    Urgency,
 }
 
 impl TicketSort {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Created,
         Self::Updated,
         Self::Priority,
         Self::Cost,
         Self::Round,
         Self::OpenMustFix,
+        Self::Urgency,
     ];
 
     /// Returns the word by which callers name the column.
@@ -96,6 +99,7 @@ impl TicketSort {
             Self::Cost => "cost",
             Self::Round => "round",
             Self::OpenMustFix => "must_fix",
+            Self::Urgency => "urgency",
         }
     }
 
@@ -109,6 +113,8 @@ impl TicketSort {
             Self::Cost => int(row.usd_micros),
             Self::Round => i64::from(row.round),
             Self::OpenMustFix => i64::from(row.open_must_fix),
+            // Lowest first, as the number: one direction orders both.
+            Self::Urgency => -i64::from(row.priority),
         }
     }
 
@@ -121,6 +127,7 @@ impl TicketSort {
             Self::Cost => "usd_micros",
             Self::Round => "round",
             Self::OpenMustFix => "open_must_fix",
+            Self::Urgency => "-priority",
         }
     }
 }
@@ -202,6 +209,17 @@ pub enum EventBody {
     Decided(Box<Event>),
     /// Data of an event that changed no ticket.
     Noted(Value),
+}
+
+/// Usage of one agent on one day (UTC).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spending {
+    /// Start of the day.
+    pub day: Time,
+    pub by: String,
+    /// Model behind the agent, if an event names it.
+    pub model: Option<String>,
+    pub usage: Usage,
 }
 
 /// An event that changed no ticket.

@@ -10,12 +10,14 @@ pub(crate) use words::{
     ticket_id, time, unreadable,
 };
 
-use flow::{Event, EventKind, Policy, Ticket, Usage};
+use std::collections::BTreeMap;
+
+use flow::{Event, EventKind, Policy, Ticket, Time, Usage};
 
 use crate::change::{Artefact, Change, Remembered};
 use crate::error::Error;
 use crate::job::ClaimRequest;
-use crate::record::Noted;
+use crate::record::{Noted, Spending};
 
 use jobs::jobs_of;
 use words::word_of;
@@ -265,6 +267,23 @@ impl EventColumns {
             ..Self::note(noted)?
         })
     }
+}
+
+/// Adds up the usage of each day, agent and model. Here and not in SQL: our sums saturate.
+pub(crate) fn sum_spending(events: impl Iterator<Item = Spending>) -> Vec<Spending> {
+    let mut sums: BTreeMap<(Time, String, Option<String>), Usage> = BTreeMap::new();
+    for event in events {
+        let key = (event.day.start_of_day(), event.by, event.model);
+        let sum = sums.entry(key).or_default();
+        *sum = sum.plus(event.usage);
+    }
+    let sum = |((day, by, model), usage)| Spending {
+        day,
+        by,
+        model,
+        usage,
+    };
+    sums.into_iter().map(sum).collect()
 }
 
 fn spent(usage: Usage) -> UsageColumns {

@@ -52,7 +52,7 @@ use crate::notifier::{LOG, Notifier};
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
-    Stored, StoredEvent, TicketQuery, TicketRow,
+    Spending, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
@@ -388,6 +388,10 @@ impl Events for Sqlite {
 
     async fn spent_since(&self, time: Time) -> Result<Usage> {
         self.readers.run(move |db| log::spent_since(db, time)).await
+    }
+
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
+        self.readers.run(move |db| log::spending(db, since)).await
     }
 
     async fn lease_cursor(

@@ -19,7 +19,7 @@ use crate::job::{
 use crate::record::{
     Agent, ClaimStatement, Cursor, CursorMove, Database, Epic, EventQuery, Message, NewMessage,
     Noted, Page, Paged, ProjectRule, Removed, Restriction, Restrictions, Retention, RuleUpdate,
-    Stored, StoredEvent, TicketQuery, TicketRow,
+    Spending, Stored, StoredEvent, TicketQuery, TicketRow,
 };
 use crate::token::{Token, TokenChange, TokenQuery};
 
@@ -107,6 +107,8 @@ pub trait Events: Send + Sync {
     async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()>;
     /// Sums the usage of tickets and other work since `time`.
     async fn spent_since(&self, time: Time) -> Result<Usage>;
+    /// Sums the same usage by day, agent and model.
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>>;
     /// Takes the named cursor under a lease, or moves a cursor that the holder has and renews its
     /// lease, so that one reader at a time continues from it. `None` if another holder has it.
     async fn lease_cursor(

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use engine::project::Project;
 use flow::event::EventKind;
-use flow::forecast::{CostHistory, Forecast, forecast_round};
+use flow::forecast::{CostHistory, Forecast, RemainingCap, forecast_round, remaining_caps};
 use flow::ticket::Spec;
-use flow::{Event, Policy, Role, Ticket, TicketId};
+use flow::{Event, Policy, Role, Ticket, TicketId, Usage};
 use store::{EventBody, EventQuery, Page, Stored, TicketQuery};
 
 use super::App;
+use super::overview::TicketGroup;
 use super::plans::{self, RunPlan};
 use super::project::{self, ProjectOptions};
+use super::ticket_search::{self, TicketFilter};
 use crate::failure::Failure;
 use crate::settings::ticket_file::id_for;
 
@@ -95,6 +97,29 @@ pub async fn preview_ticket(
     let (history, _) = collect_history(app, &ticket).await?;
     let forecast = build_forecast(app, &ticket, &policy, &agents, &history).await?;
     Ok(TicketPreview { plan, forecast })
+}
+
+/// Lists tickets at work whose own budget is nearly used, with the cap that ends first. At most
+/// `most` tickets are read, those that cost the most.
+pub async fn list_nearly_used(
+    app: &App,
+    most: u32,
+) -> Result<Vec<(Ticket, RemainingCap)>, Failure> {
+    let mut filter = TicketFilter::default();
+    filter.stages = TicketGroup::AtWork.stages();
+    let rows = ticket_search::search(app, &filter, (Some("-cost"), None), most).await?;
+    let mut found = Vec::new();
+    for row in &rows.items {
+        let stored = app.coordinator.ticket(&row.id).await?;
+        let policy = app.coordinator.policy_of(&stored).await?;
+        let caps = remaining_caps(&stored.ticket, &policy, Usage::default());
+        let nearly = caps
+            .into_iter()
+            .filter(|cap| cap.scope == "ticket" && cap.is_nearly_used());
+        let worst = nearly.min_by_key(|cap| cap.left.saturating_mul(1000) / cap.of.max(1));
+        found.extend(worst.map(|cap| (stored.ticket, cap)));
+    }
+    Ok(found)
 }
 
 async fn build_forecast(

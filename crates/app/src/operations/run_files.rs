@@ -14,7 +14,7 @@ use flow::{Ticket, TicketId, Time};
 use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::Artefact;
+use store::{Artefact, Stored};
 
 use super::App;
 use crate::failure::Failure;
@@ -70,6 +70,12 @@ pub async fn list_runs(app: &App, ticket: &str) -> Result<Vec<TicketRun>, Failur
     let ticket = app.ticket(ticket).await?.ticket;
     let runs = run_records::runs_of_ticket(&files_of(app, &ticket.id));
     Ok(runs.into_iter().map(|run| describe(run, &ticket)).collect())
+}
+
+/// Returns the silence after which a run of this ticket is ended.
+pub async fn idle_limit_ms(app: &App, stored: &Stored) -> Result<u64, Failure> {
+    let policy = app.coordinator.policy_of(stored).await?;
+    Ok(policy.limits.idle_secs.saturating_mul(1000))
 }
 
 fn files_of(app: &App, ticket: &TicketId) -> TicketFiles {

@@ -6,7 +6,7 @@ pub use terms::{SEARCH_TERMS, TicketFilter, parse_dollars};
 
 use std::collections::BTreeMap;
 
-use flow::{Ticket, TicketId};
+use flow::{Stage, Ticket, TicketId};
 use store::{Page, TicketOrder, TicketQuery, TicketRow};
 use tokio::task::JoinSet;
 
@@ -19,6 +19,8 @@ const SEARCHED_MAX: usize = 20_000;
 /// Maximum number of tickets that one search reads as a whole, for terms such as `agent:`.
 const READ_MAX: usize = 2_000;
 const SEARCH_PAGE: u32 = 500;
+/// Queued tickets that are looked at for the place of one.
+const LINE_MAX: u32 = 500;
 /// Tickets that are read at the same time.
 const READ_AT_ONCE: usize = 100;
 
@@ -48,6 +50,7 @@ pub async fn search(
         let query = TicketQuery {
             stages: filter.stages.clone(),
             epic: filter.epic.clone(),
+            repository: filter.exact_repository.clone(),
             words: filter.words.clone(),
             order,
             after_value: position.and_then(|(value, _)| value),
@@ -114,6 +117,18 @@ async fn read_matching(
         tickets.insert(ticket.id.clone(), ticket);
     }
     Ok(tickets)
+}
+
+/// Counts the queued tickets that are built before this one; `None` if it is not queued, or too many
+/// are before it.
+pub async fn tickets_ahead(app: &App, ticket: &Ticket) -> Result<Option<usize>, Failure> {
+    if ticket.stage != Stage::Queued {
+        return Ok(None);
+    }
+    let mut filter = TicketFilter::default();
+    filter.stages = vec![Stage::Queued];
+    let rows = search(app, &filter, (Some("urgency"), None), LINE_MAX).await?;
+    Ok(rows.items.iter().position(|row| row.id == ticket.id))
 }
 
 /// Loads the rows of these tickets, as a list would show them.

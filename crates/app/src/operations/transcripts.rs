@@ -12,6 +12,7 @@ pub use window::{TranscriptTail, TranscriptUpdate, TranscriptWindow, load_window
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use engine::agent::{AgentEvent, registry};
 use engine::project::TicketFiles;
@@ -55,6 +56,12 @@ pub struct Transcript {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Caps>,
     pub path: PathBuf,
+    /// Size of the file.
+    #[serde(skip)]
+    pub bytes: u64,
+    /// When the file grew last.
+    #[serde(skip)]
+    pub written_at: Option<Time>,
     /// True if the transcript is longer than the part that is shown.
     pub cut: bool,
     pub lines: Vec<TranscriptLine>,
@@ -165,7 +172,10 @@ fn run_transcript(recorded: RecordedRun, raw: bool) -> Transcript {
 
 /// Describes a run without its turns.
 fn run_header(recorded: RecordedRun) -> Transcript {
+    let (bytes, written_at) = size_of(&recorded.transcript);
     Transcript {
+        bytes,
+        written_at,
         run: Some(run_files::run_id(&recorded)),
         format: recorded.run.format,
         role: recorded.run.role,
@@ -179,6 +189,17 @@ fn run_header(recorded: RecordedRun) -> Transcript {
     }
 }
 
+/// Returns the size of a file and when it was written last. A missing one is empty.
+fn size_of(path: &Path) -> (u64, Option<Time>) {
+    let Ok(meta) = path.metadata() else {
+        return (0, None);
+    };
+    let at = meta.modified().ok();
+    let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+    (meta.len(), ms.map(Time))
+}
+
 fn check_transcript(path: &Path, name: String, round: u32, query: &TranscriptQuery) -> Transcript {
     let (text, cut) = if query.headers_only {
         (String::new(), false)
@@ -190,7 +211,10 @@ fn check_transcript(path: &Path, name: String, round: u32, query: &TranscriptQue
     } else {
         findings::clean(&text)
     };
+    let (bytes, written_at) = size_of(path);
     Transcript {
+        bytes,
+        written_at,
         role: "check".to_owned(),
         round,
         agent: name,

@@ -9,6 +9,7 @@ mod contracts_loops;
 mod dashboard;
 mod dashboard_access;
 mod dashboard_pages;
+mod dashboard_states;
 mod dashboard_text;
 mod dashboard_work;
 mod faults;

@@ -51,8 +51,10 @@ pub async fn live_part(context: &PageContext) -> Result<Markup, PageError> {
             }
             section.panel {
                 h2 { "Seen " span.count { (known.len()) } }
-                @if known.is_empty() {
-                    (empty("No agent or worker has called.", &html! {
+                @if known.is_empty() && !current.leases.is_empty() {
+                    p.quiet { "No agent or worker has connected by itself." }
+                } @else if known.is_empty() {
+                    (empty("agent", "No agent or worker has called.", &html! {
                         p { "Start a worker: " code { "countersign worker" } }
                         p { "Or let an agent connect: " code { "countersign token create --agent NAME --role builder" } }
                     }))

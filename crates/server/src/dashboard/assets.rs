@@ -13,7 +13,12 @@ struct Asset {
     text: &'static str,
 }
 
-const ASSETS: [Asset; 5] = [
+const ASSETS: [Asset; 6] = [
+    Asset {
+        name: "icon.svg",
+        kind: "image/svg+xml",
+        text: include_str!("../../assets/icon.svg"),
+    },
     Asset {
         name: "dashboard.css",
         kind: CSS,

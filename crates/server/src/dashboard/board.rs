@@ -1,10 +1,12 @@
 //! Board: all tickets by stage, a bounded number of cards in each column.
 
+use axum::extract::Query;
 use flow::Stage;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::layout::{PageFrame, icon, page, topic};
-use super::parts::{empty, query_text, ticket_card};
+use super::parts::{empty, query_text, repository_name, ticket_card};
 use super::{PageContext, PageResult, Viewer, html as respond};
 use app::failure::Failure;
 use app::operations::ticket_search::{self, TicketFilter};
@@ -35,20 +37,39 @@ const COLUMNS: [(&str, &str, &[Stage]); 8] = [
     ),
 ];
 
-pub async fn show(context: Viewer) -> PageResult {
-    let live = topic(&context, "board").await?;
-    let columns = columns(&context).await?;
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BoardQuery {
+    /// Only tickets of this repository: its path.
+    repo: String,
+}
+
+pub async fn show(context: Viewer, Query(query): Query<BoardQuery>) -> PageResult {
+    let only = Some(query.repo.as_str()).filter(|path| !path.is_empty());
+    let name = only.map_or("board".to_owned(), |path| format!("board:{path}"));
+    let live = topic(&context, &name).await?;
+    let columns = columns(&context, only).await?;
     let total = tickets::tally(&context.app).await?;
+    let repositories = tickets::recent_repositories(&context.app).await?;
     let body = html! {
         div.heading {
             h1 { "Board" }
             @if context.may_change() { div.actions { a.button.primary href="/new" { (icon("new")) "New ticket" } } }
         }
         @if total.iter().all(|(_, count)| *count == 0) {
-            (empty("No tickets yet.", &html! {
+            (empty("board", "No tickets yet.", &html! {
                 p { "Add one and run it, in its repository:" }
                 pre { "countersign run \"Greet by name\"" }
             }))
+        }
+        @if repositories.len() > 1 || only.is_some() {
+            nav.quick aria-label="Repositories" {
+                a.chip href="/board" aria-current=[only.is_none().then_some("true")] { "All repositories" }
+                @for path in &repositories {
+                    a.chip href=(format!("/board{}", query_text([("repo", path.as_str())]))) title=(path)
+                        aria-current=[(only == Some(path.as_str())).then_some("true")] { (repository_name(path)) }
+                }
+            }
         }
         div.board { @for column in &columns { (column) } }
     };
@@ -61,18 +82,30 @@ pub async fn show(context: Viewer) -> PageResult {
 }
 
 /// Renders the columns. Each has an id of its own and is replaced as a whole when a ticket moves.
-pub async fn columns(context: &PageContext) -> Result<Vec<Markup>, Failure> {
-    let tally = tickets::tally(&context.app).await?;
+pub async fn columns(context: &PageContext, only: Option<&str>) -> Result<Vec<Markup>, Failure> {
+    let tally = match only {
+        None => tickets::tally(&context.app).await?,
+        Some(repository) => tickets::tally_of(&context.app, repository).await?,
+    };
     let mut columns = Vec::with_capacity(COLUMNS.len());
     for (id, heading, stages) in COLUMNS {
         let counts = tally.iter().filter(|(stage, _)| stages.contains(stage));
         let count: u64 = counts.map(|(_, count)| count).sum();
         let words: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
-        let query = format!("stage:{}", words.join(","));
+        let mut query = format!("stage:{}", words.join(","));
         // A fixed order: a card does not move while its ticket stays in the column. What has ended
         // is read from the end.
-        let sort = if id == ENDED { "-updated" } else { "-priority" };
-        let filter = TicketFilter::parse(&query);
+        let sort = if id == ENDED { "-updated" } else { "urgency" };
+        let mut filter = TicketFilter::parse(&query);
+        filter.exact_repository = only.map(str::to_owned);
+        // A term has no blanks, so a list of such a repository is not narrowed.
+        let term = only
+            .map(repository_name)
+            .filter(|name| !name.contains(char::is_whitespace));
+        if let Some(name) = term {
+            query.push_str(" repo:");
+            query.push_str(name);
+        }
         let rows =
             ticket_search::search(&context.app, &filter, (Some(sort), None), CARDS_MAX).await?;
         let all = format!(

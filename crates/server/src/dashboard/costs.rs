@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use flow::Usage;
 use flow::insight::FindingOutcomes;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, page};
-use super::parts::{duration, empty, grouped, severity_word, usd};
+use super::parts::{duration, empty, grouped, severity_word, titled, usd};
 use super::svg::{PlotBar, bars, days};
 use super::{PageResult, Viewer, html as respond};
-use app::operations::insights::{InsightPlots, load_plots};
+use app::operations::insights::{InsightPlots, TicketCost, load_plots};
 
 /// Days in the plots.
 const DAYS: u32 = 30;
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 /// Rows of a table.
 const ROWS_MAX: usize = 12;
 
@@ -21,6 +25,9 @@ pub async fn show(context: Viewer) -> PageResult {
         insights,
         days: figures,
         severities,
+        agents,
+        models,
+        tickets,
     } = load_plots(&context.app, DAYS).await?;
     let costs = &insights.costs;
     let spent = &costs.spent;
@@ -50,14 +57,20 @@ pub async fn show(context: Viewer) -> PageResult {
         ),
     ];
     let day = |value: u64, shown: Option<String>, at: flow::Time| PlotBar {
-        // Month and day are enough for a label: the days are consecutive.
-        label: at.to_iso().get(5..10).unwrap_or_default().to_owned(),
+        label: day_label(at),
         value,
         shown: shown.unwrap_or_else(|| "nothing".to_owned()),
     };
     let per_day: Vec<PlotBar> = figures
         .iter()
         .map(|one| day(one.usd_micros, usd(one.usd_micros), one.day))
+        .collect();
+    let tokens_per_day: Vec<PlotBar> = figures
+        .iter()
+        .map(|one| {
+            let words = format!("{} tokens", grouped(one.tokens));
+            day(one.tokens, Some(words), one.day)
+        })
         .collect();
     let per_landed: Vec<PlotBar> = figures
         .iter()
@@ -91,7 +104,7 @@ pub async fn show(context: Viewer) -> PageResult {
     let body = html! {
         h1 { "Costs and quality" }
         @if insights.tickets == 0 {
-            (empty("Nothing to count yet.", &html! { p.quiet { "Figures appear after the first round." } }))
+            (empty("cost", "Nothing to count yet.", &html! { p.quiet { "Figures appear after the first round." } }))
         }
         div.tiles { @for (name, value) in &facts {
             @if let Some(value) = value { div.tile { span.meta { (name) } strong { (value) } } }
@@ -99,10 +112,16 @@ pub async fn show(context: Viewer) -> PageResult {
         @if let Some(count) = costs.newest_only { p.quiet { "Only the newest " (grouped(count)) " tickets are counted." } }
         div.plots {
             (days("Cost per day", &per_day))
+            (days("Tokens per day", &tokens_per_day))
             (days("Cost per landed change, by day", &per_landed))
             (days("Landed changes per day", &landed))
             (bars("Rounds to approval", &rounds))
             (bars("Files with the most findings", &paths))
+        }
+        div.plots {
+            (usage_table("Cost by agent", &agents))
+            (usage_table("Cost by model", &models))
+            (ticket_table(&tickets))
         }
         (severity_table(&severities))
         (outcomes("Precision of reviewers", "The share of a reviewer's findings that led to a verified fix.", &insights.reviewers))
@@ -116,6 +135,65 @@ pub async fn show(context: Viewer) -> PageResult {
         topic: None,
     };
     Ok(respond(page(&context, frame, &body).await?))
+}
+
+/// Formats a day for people, such as `19 Nov`: the days of a plot are consecutive.
+fn day_label(at: flow::Time) -> String {
+    let iso = at.to_iso();
+    let number = |part: Option<&str>| part.and_then(|text| text.parse::<usize>().ok());
+    let (month, day) = (number(iso.get(5..7)), number(iso.get(8..10)));
+    let month = month.and_then(|month| MONTHS.get(month.checked_sub(1)?));
+    match (day, month) {
+        (Some(day), Some(month)) => format!("{day} {month}"),
+        _ => iso,
+    }
+}
+
+/// Renders what each agent or model used in the days of the plots.
+fn usage_table(title: &str, rows: &[(String, Usage)]) -> Markup {
+    if rows.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.panel {
+            h2 { (title) span.meta { " in " (DAYS) " days" } }
+            div.wide tabindex="0" { table.rows {
+                thead { tr { th { "Name" } (usage_head()) } }
+                tbody { @for (name, usage) in rows.iter().take(ROWS_MAX) { tr { td.grow { (name) } (usage_cells(*usage)) } } }
+            } }
+        }
+    }
+}
+
+fn ticket_table(tickets: &[TicketCost]) -> Markup {
+    if tickets.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.panel {
+            h2 { "Most expensive tickets" }
+            div.wide tabindex="0" { table.rows {
+                thead { tr { th { "Ticket" } (usage_head()) } }
+                tbody { @for one in tickets {
+                    tr data-row { td.grow { a.title href=(format!("/tickets/{}", one.id)) { (titled(&one.title)) } } (usage_cells(one.usage)) }
+                } }
+            } }
+            p.meta { a href="/tickets?sort=-cost" { "All tickets by cost" } }
+        }
+    }
+}
+
+fn usage_head() -> Markup {
+    html! { th.num { "Cost" } th.num { "Tokens" } th.num { "Time" } }
+}
+
+/// Renders usage. What is unknown stays empty.
+fn usage_cells(used: Usage) -> Markup {
+    html! {
+        td.num { @if let Some(usd) = usd(used.usd_micros) { (usd) } }
+        td.num { @if used.tokens > 0 { (grouped(used.tokens)) } }
+        td.num { @if used.wall_ms > 0 { (duration(used.wall_ms)) } }
+    }
 }
 
 fn plain_bar(label: String, count: u32) -> PlotBar {
@@ -195,5 +273,16 @@ fn outcomes(title: &str, meaning: &str, groups: &BTreeMap<String, FindingOutcome
                 tbody { @for (name, one) in groups.iter().take(ROWS_MAX) { tr { td.grow { (name) } (cells(one)) } } }
             } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_named_for_people() {
+        assert_eq!(day_label(flow::Time(0)), "1 Jan");
+        assert_eq!(day_label(flow::Time(1_795_046_400_000)), "19 Nov");
     }
 }

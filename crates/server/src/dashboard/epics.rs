@@ -37,7 +37,7 @@ pub async fn list_part(context: &PageContext) -> Result<Markup, PageError> {
     Ok(html! {
         div #epics {
             @if items.is_empty() {
-                (empty("No epics yet.", &html! {
+                (empty("epic", "No epics yet.", &html! {
                     p { "An epic is several tickets that depend on each other and are signed as a whole." }
                     p { code { "countersign run EPIC.yaml" } }
                 }))

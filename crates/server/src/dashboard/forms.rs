@@ -29,6 +29,8 @@ use app::operations::{browser_sessions, share_links};
 
 /// Fields that belong to the form and not to the question.
 const OWN_FIELDS: [&str; 3] = ["form_token", "version", "next"];
+/// Characters of a field. Texts are shown on every page of a ticket, and sent with each update.
+const FIELD_CHARS_MAX: usize = 50_000;
 /// Name of the field with the session's token for forms.
 pub const TOKEN_FIELD: &str = "form_token";
 
@@ -40,12 +42,22 @@ pub struct SubmittedForm(Vec<(String, String)>);
 
 impl SubmittedForm {
     pub fn parse(body: &Bytes) -> Result<Self, PageError> {
-        serde_urlencoded::from_bytes(body)
-            .map(Self)
-            .map_err(|error| {
-                let why = format!("The form could not be read: {error}");
-                PageError::new(StatusCode::BAD_REQUEST, why)
-            })
+        let form = serde_urlencoded::from_bytes(body).map(Self);
+        let form = form.map_err(|error| {
+            let why = format!("The form could not be read: {error}");
+            PageError::new(StatusCode::BAD_REQUEST, why)
+        })?;
+        let too_long = |(_, value): &&(String, String)| value.chars().count() > FIELD_CHARS_MAX;
+        match form.0.iter().find(too_long) {
+            None => Ok(form),
+            Some((name, _)) => Err(PageError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "{:?} has more than {FIELD_CHARS_MAX} characters; nothing was changed.",
+                    findings::shorten(name, 40)
+                ),
+            )),
+        }
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -87,8 +99,16 @@ impl SubmittedForm {
             ));
         }
         let mut app = context.app.clone();
-        // The version that the person saw: a ticket that moved on in the meantime refuses.
-        app.call.expected_version = self.get("version").and_then(|version| version.parse().ok());
+        // The version that the person saw: a ticket that moved on in the meantime refuses. One that
+        // cannot be read must not pass for none.
+        app.call.expected_version = match self.get("version").map(str::parse) {
+            None => None,
+            Some(Ok(version)) => Some(version),
+            Some(Err(_)) => {
+                let why = "The form names no version of the ticket; nothing was changed. Open the page again.";
+                return Err(PageError::new(StatusCode::BAD_REQUEST, why));
+            }
+        };
         Ok(app)
     }
 
@@ -111,11 +131,40 @@ impl SubmittedForm {
             let words = if is_without_reason {
                 "a reason is missing".to_owned()
             } else {
-                error.to_string()
+                plain_words(&error.to_string())
             };
             let why = format!("The form is not complete: {words}. Nothing was changed.");
             PageError::new(StatusCode::UNPROCESSABLE_ENTITY, why)
         })
+    }
+}
+
+/// Says in words for people what a parser says about a value.
+pub fn plain_words(error: &str) -> String {
+    let words = [
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (
+            "number too small to fit in target type",
+            "the number is too small",
+        ),
+        (
+            "invalid digit found in string",
+            "a whole number is expected",
+        ),
+        (
+            "cannot parse integer from empty string",
+            "a whole number is expected",
+        ),
+    ];
+    let replaced = words
+        .iter()
+        .fold(error.to_owned(), |text, (from, to)| text.replace(from, to));
+    match replaced.strip_prefix("missing field ") {
+        Some(field) => format!("{} is missing", field.replace('`', "")),
+        None => replaced,
     }
 }
 

@@ -4,7 +4,9 @@ use flow::Ticket;
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
-use super::parts::{element_id, empty, encode, stage, ticket_card, time, titled, usd};
+use super::parts::{
+    element_id, empty, encode, sentence, severity, stage, ticket_card, time, titled, usd,
+};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, ticket};
 use app::operations::escalations::PendingEscalation;
 use app::operations::messages::PersonMessage;
@@ -14,7 +16,7 @@ use app::operations::questions::decisions::ShowEscalation;
 use app::operations::questions::messages::ListMessages;
 use app::operations::questions::work::ShowStatus;
 use app::operations::ticket_search::{self, TicketFilter};
-use app::operations::{TicketRow, epics};
+use app::operations::{TicketRow, epics, forecasts};
 
 /// Escalations on the page; the rest is on the list of tickets.
 const SHOWN_MAX: u32 = 50;
@@ -47,9 +49,14 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     }
     let status = ShowStatus::default().answer(app).await?;
     let messages = ListMessages::default().answer(app).await?.items;
-    let blocked = blocked_tickets(context).await?;
+    let blocked = tickets_in(context, "stage:blocked").await?;
+    let mut at_forge = tickets_in(context, "stage:approved").await?;
+    at_forge.retain(Ticket::waits_for_forge);
+    let nearly_used = forecasts::list_nearly_used(app, SHOWN_MAX).await?;
     let epics = epics::list_waiting(app).await?;
     let nothing = waiting.is_empty()
+        && at_forge.is_empty()
+        && nearly_used.is_empty()
         && messages.is_empty()
         && status.silent.is_empty()
         && blocked.is_empty()
@@ -77,15 +84,15 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
         }
         @if !blocked.is_empty() {
             (group("Wait for a person's work", blocked.len()))
-            @for ticket in &blocked {
-                section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
-                    p {
-                        (stage(ticket.stage)) " "
-                        a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
-                        span.meta { " Waits " (ticket.describe_wait()) " · changed " (time(ticket.updated_at, context.now())) }
-                    }
-                }
-            }
+            @for ticket in &blocked { (waiting_line(context, ticket, &format!("Waits {}", ticket.describe_wait()))) }
+        }
+        @if !at_forge.is_empty() {
+            (group("Wait for an approval on the forge", at_forge.len()))
+            @for ticket in &at_forge { (waiting_line(context, ticket, &format!("Waits {}", ticket.describe_wait()))) }
+        }
+        @if !nearly_used.is_empty() {
+            (group("Budget nearly used", nearly_used.len()))
+            @for (ticket, cap) in &nearly_used { (waiting_line(context, ticket, &format!("{} is left", cap.describe()))) }
         }
         @if !messages.is_empty() {
             (group("Messages", messages.len()))
@@ -106,9 +113,22 @@ async fn body(context: &PageContext) -> Result<Markup, PageError> {
     })
 }
 
-/// Loads the tickets that a person took over, or whose dependency a person has to repair.
-async fn blocked_tickets(context: &PageContext) -> Result<Vec<Ticket>, PageError> {
-    let filter = TicketFilter::parse("stage:blocked");
+/// Renders a ticket that waits, in one line.
+fn waiting_line(context: &PageContext, ticket: &Ticket, why: &str) -> Markup {
+    html! {
+        section.panel.slim id=(element_id("wait", &ticket.id)) data-row {
+            p {
+                (stage(ticket.stage)) " "
+                a.title href=(format!("/tickets/{}", ticket.id)) { (titled(&ticket.spec.title)) }
+                span.meta { " " (why) " · changed " (time(ticket.updated_at, context.now())) }
+            }
+        }
+    }
+}
+
+/// Loads the tickets of a stage, those that changed longest ago first.
+async fn tickets_in(context: &PageContext, query: &str) -> Result<Vec<Ticket>, PageError> {
+    let filter = TicketFilter::parse(query);
     let order = (Some("updated"), None);
     let rows = ticket_search::search(&context.app, &filter, order, SHOWN_MAX).await?;
     let mut tickets = Vec::with_capacity(rows.items.len());
@@ -132,10 +152,12 @@ async fn nobody_waits(context: &PageContext) -> Result<Markup, PageError> {
     let ended = overview::load_page(&context.app, TicketGroup::Ended, (None, None), LANDED_SHOWN);
     let ended = ended.await?.items;
     Ok(html! {
-        (empty("Nothing waits for a person.", &html! {
-            p.quiet { "Escalations, messages and silent agents appear here by themselves." }
-            p { a.button href="/board" { "See the board" } }
-        }))
+        div #nothing {
+            (empty("passed", "Nothing waits for a person.", &html! {
+                p.quiet { "Escalations, messages and silent agents appear here by themselves." }
+                p { a.button href="/board" { "See the board" } }
+            }))
+        }
         @if !ended.is_empty() {
             h2 { "Ended last" }
             ul.cards { @for row in &ended { (ticket_card(context, row)) } }
@@ -150,6 +172,7 @@ fn escalation_card(
 ) -> Markup {
     let path = format!("/tickets/{}", escalation.id);
     let last = escalation.feedback.last();
+    let worst = last.and_then(|round| round.findings.iter().min_by_key(|one| one.severity));
     html! {
         section.panel.urgent id=(element_id("wait", &row.id)) data-row {
             div.heading {
@@ -157,6 +180,9 @@ fn escalation_card(
                 span.meta { code { (escalation.id) } " · changed " (time(row.updated_at, context.now())) }
             }
             p.reason { (icon("alert")) (sentence(&escalation.reason)) }
+            @if let Some(worst) = worst {
+                p.worst { (severity(worst.severity)) " " strong { (worst.id) } " " span { (worst.title) } @if let Some(place) = &worst.place { span.meta { " " code { (place) } } } }
+            }
             p.meta.strip {
                 @if row.round > 0 { span { "round " (row.round) } }
                 @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix open" } }
@@ -165,7 +191,7 @@ fn escalation_card(
             }
             div.offers {
                 @if context.may_change() {
-                    details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, None)) }
+                    details data-decision { summary.button { "Decide" } (ticket::decision_form(context, escalation, row.version)) }
                 }
                 @if !escalation.evidence.is_empty() {
                     details { summary { "Evidence" } pre tabindex="0" { (escalation.evidence) } }
@@ -186,22 +212,6 @@ pub fn settled_card(ticket: &Ticket) -> Markup {
                 span.meta { " No longer waits for you." }
             }
         }
-    }
-}
-
-/// Makes a sentence of a reason: a capital letter and a full stop.
-fn sentence(reason: &str) -> String {
-    let mut letters = reason.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
-    let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
-    // Reasons are written to follow other words, so they have neither a capital letter nor a full
-    // stop.
-    if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
-        text
-    } else {
-        format!("{text}.")
     }
 }
 

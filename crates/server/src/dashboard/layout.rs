@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use super::parts::{sentence, titled};
 use super::{PageContext, PageError, forms};
 use app::failure::Failure;
 use app::operations::overview::{self, TicketGroup};
@@ -23,7 +24,10 @@ pub const SECTIONS: [(&str, &str, &str, &str); 9] = [
 
 /// Settings of htmx. An update leaves alone what a person has opened or closed (`open`), and a form
 /// in which somebody writes, also if the form is no longer offered (`data-keep`). A lost connection is tried again at least every two seconds.
-const HTMX_CONFIG: &str = r#"{"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-current","data-dirty","data-moved","open"],"morphSkip":"[hx-morph-skip], form[data-dirty], details:has(form[data-dirty]), form:focus-within, [data-keep]:has(form[data-dirty]), [data-keep]:focus-within","sse":{"reconnectMaxDelay":2000}}"#;
+const HTMX_CONFIG: &str = r#"{"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-current","data-dirty","data-moved","data-used","open"],"morphSkip":"[hx-morph-skip], form[data-dirty], details:has(form[data-dirty]), form:focus-within, [data-keep]:has(form[data-dirty]), [data-keep]:focus-within","sse":{"reconnectMaxDelay":2000}}"#;
+
+/// Characters of an error; it may repeat what was sent.
+const ERROR_CHARS_MAX: usize = 1_000;
 
 /// A page to render: its title, its section and its live topic.
 #[derive(Debug)]
@@ -179,23 +183,52 @@ pub fn bare(title: &str, body: &Markup) -> Markup {
 }
 
 pub fn error_page(error: &PageError) -> Markup {
-    let title = match error.status.as_u16() {
+    let body = html! { main.login { (error_text(error)) } };
+    bare(error_title(error), &body)
+}
+
+/// Renders an error with the navigation, for a person who is logged in.
+pub async fn framed_error_page(
+    context: &PageContext,
+    error: &PageError,
+) -> Result<Markup, Failure> {
+    let frame = PageFrame {
+        title: error_title(error),
+        section: "",
+        topic: None,
+    };
+    let body = html! { div.error { (error_text(error)) } };
+    page(context, frame, &body).await
+}
+
+fn error_title(error: &PageError) -> &'static str {
+    match error.status.as_u16() {
         409 => "Not possible any more",
         403 => "Not permitted",
         404 => "Not found",
         401 => "Not logged in",
+        410 => "This link has ended",
+        413 => "Too large",
+        429 => "Too many requests",
         400..=499 => "Not accepted",
         _ => "Something went wrong",
+    }
+}
+
+fn error_text(error: &PageError) -> Markup {
+    let back = match (error.status.as_u16(), error.back.as_str()) {
+        (_, "/login") => "Log in",
+        (409, _) => "Open it again, as it is now",
+        (_, "/") => "To the inbox",
+        _ => "Back",
     };
-    let body = html! {
-        main.login {
-            h1 { (icon("alert")) (title) }
-            p { (error.message) }
-            @for hint in &error.hints { p.quiet { (hint) } }
-            p { a.button href=(error.back) { "Back, with the current state" } }
-        }
-    };
-    bare(title, &body)
+    let message = findings::shorten(&error.message, ERROR_CHARS_MAX);
+    html! {
+        h1 { (icon("alert")) (error_title(error)) }
+        p { (titled(&sentence(&message))) }
+        @for hint in &error.hints { p.quiet { (titled(&sentence(hint))) } }
+        p { a.button href=(error.back) { (back) } }
+    }
 }
 
 /// Renders the document. The time of the server goes along, because the clock of a browser may
@@ -212,7 +245,7 @@ fn document(title: &str, now: Option<Time>, body: &Markup) -> Markup {
                 // No `hx-on` and no script in text: this turns evaluation off.
                 meta name="htmx-config" content=(HTMX_CONFIG);
                 title { (title) }
-                link rel="icon" href="data:,";
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/dashboard.css";
                 script src="/assets/htmx.min.js" defer {}
                 script src="/assets/hx-sse.min.js" defer {}

@@ -4,6 +4,10 @@
 //! The page carries the log position at which it was rendered, so nothing between rendering and
 //! connecting is lost. A browser that comes back names its last position.
 
+mod run_stream;
+
+pub use run_stream::run_topic;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -23,8 +27,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    PageContext, PageError, Viewer, agents, board, epics, inbox, layout, log, parts, queues, runs,
-    ticket,
+    PageContext, PageError, Viewer, agents, board, epics, inbox, layout, log, parts, queues, ticket,
 };
 use app::failure::Failure;
 use app::operations::history::{self, LogFollower, LogLine};
@@ -41,8 +44,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const MERGE_FOR: Duration = Duration::from_millis(250);
 /// Interval at which a page is rendered again that shows leases and ages: they change without events.
 const REFRESH_AFTER: Duration = Duration::from_secs(5);
-/// Interval at which a growing transcript is read.
-const TAIL_INTERVAL: Duration = Duration::from_millis(400);
+/// The same for a ticket, in place of the comment that keeps a silent connection open.
+const REFRESH_TICKET_AFTER: Duration = KEEP_ALIVE_AFTER;
 /// Tickets whose rows are sent in one update; after more of them the page is told to reload.
 const ROWS_MAX: usize = 100;
 /// Events that the open log adds in one update; after more of them it loads again.
@@ -67,7 +70,8 @@ pub struct TopicQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LiveTopic {
     Inbox,
-    Board,
+    /// The board of all repositories, or of one.
+    Board(Option<String>),
     /// The list in the order of creation, without a filter.
     Tickets,
     /// A list whose rows and order depend on what changes.
@@ -90,7 +94,7 @@ impl LiveTopic {
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "inbox" => Self::Inbox,
-            "board" => Self::Board,
+            "board" => Self::Board(None),
             "tickets" => Self::Tickets,
             "sorted-tickets" => Self::SortedTickets,
             "agents" => Self::Agents,
@@ -101,6 +105,7 @@ impl LiveTopic {
             _ => match text.split_once(':')? {
                 ("ticket", id) => Self::Ticket(TicketId::new(id).ok()?),
                 ("stale", id) => Self::Stale(TicketId::new(id).ok()?),
+                ("board", path) if !path.is_empty() => Self::Board(Some(path.to_owned())),
                 ("epic", id) if !id.is_empty() => Self::Epic(id.to_owned()),
                 ("run", rest) => {
                     let (run, id) = rest.split_once(':')?;
@@ -115,7 +120,7 @@ impl LiveTopic {
         match self {
             Self::Ticket(id) | Self::Stale(id) => Some(id),
             Self::Inbox
-            | Self::Board
+            | Self::Board(_)
             | Self::Tickets
             | Self::SortedTickets
             | Self::Agents
@@ -128,9 +133,23 @@ impl LiveTopic {
         }
     }
 
-    /// Returns whether the page changes with the clock, and not only with events.
-    fn follows_the_clock(&self) -> bool {
-        matches!(self, Self::Agents | Self::Queues)
+    /// Returns the interval at which a page is rendered again without an event of its own. A
+    /// queued ticket moves up when others are claimed.
+    fn refresh_after(&self) -> Option<Duration> {
+        match self {
+            Self::Agents | Self::Queues => Some(REFRESH_AFTER),
+            Self::Ticket(_) => Some(REFRESH_TICKET_AFTER),
+            Self::Inbox
+            | Self::Board(_)
+            | Self::Tickets
+            | Self::SortedTickets
+            | Self::Epics
+            | Self::Epic(_)
+            | Self::Log
+            | Self::Run(..)
+            | Self::Stale(_)
+            | Self::Reload => None,
+        }
     }
 
     /// Returns the number of events after which the page is brought up to date as a whole.
@@ -138,7 +157,7 @@ impl LiveTopic {
         match self {
             Self::Log => LOG_EVENTS_MAX,
             Self::Inbox
-            | Self::Board
+            | Self::Board(_)
             | Self::Tickets
             | Self::SortedTickets
             | Self::Ticket(_)
@@ -151,17 +170,6 @@ impl LiveTopic {
             | Self::Reload => GAP_EVENTS_MAX,
         }
     }
-}
-
-/// Returns the address of the live stream of a run's transcript, from a position in its file after
-/// a number of turns. It adds turns to the list `#turns`.
-pub fn run_topic(ticket: &TicketId, run: &str, (offset, turns): (u64, usize)) -> String {
-    let pairs = [
-        ("topic", format!("run:{run}:{ticket}")),
-        ("after", format!("{offset}.{turns}")),
-    ];
-    let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
-    format!("/pages/events?{query}")
 }
 
 pub async fn stream(
@@ -183,7 +191,7 @@ pub async fn stream(
             let tail = tail.ok_or_else(|| {
                 PageError::new(StatusCode::NOT_FOUND, format!("{ticket} has no run {run}"))
             })?;
-            tokio::spawn(follow_run(context.0, tail, sender));
+            tokio::spawn(run_stream::follow_run(context.0, tail, sender));
         }
         topic => {
             tokio::spawn(follow(context.0, topic, after, sender));
@@ -291,7 +299,9 @@ async fn follow(context: PageContext, topic: LiveTopic, mut after: Cursor, sende
         }
         let update = match batch {
             EventBatch::Quiet
-                if topic.follows_the_clock() && last_sent.elapsed() >= REFRESH_AFTER =>
+                if topic
+                    .refresh_after()
+                    .is_some_and(|after| last_sent.elapsed() >= after) =>
             {
                 catch_up(&context, &topic, after).await
             }
@@ -331,7 +341,7 @@ async fn catch_up(
     latest: Cursor,
 ) -> Result<String, Failure> {
     match topic {
-        LiveTopic::Board
+        LiveTopic::Board(_)
         | LiveTopic::Ticket(_)
         | LiveTopic::Agents
         | LiveTopic::Queues
@@ -354,66 +364,6 @@ async fn catch_up(
             "id: {}\nevent: page:reload\ndata: \n\n",
             format_cursor(latest)
         )),
-    }
-}
-
-/// Sends the turns that are added to a transcript.
-async fn follow_run(context: PageContext, mut tail: TranscriptTail, sender: Sender<Bytes>) {
-    let mut last_sent = Instant::now();
-    let mut last_check = Instant::now();
-    loop {
-        if last_check.elapsed() >= CHECK_INTERVAL {
-            last_check = Instant::now();
-            if !may_continue(&context).await {
-                return;
-            }
-        }
-        let Ok(update) = tail.read().await else {
-            return;
-        };
-        let (offset, sent) = tail.position();
-        let text = if update.has_ended {
-            let end = html! {
-                p #run-end.notice role="status" { "This run has ended. " a href="" { "Reload" } }
-            };
-            frame_at((offset, sent), &partial("run-end", &end).into_string())
-        } else if update.lines.is_empty() {
-            if last_sent.elapsed() < KEEP_ALIVE_AFTER {
-                tokio::select! {
-                    () = tokio::time::sleep(TAIL_INTERVAL) => continue,
-                    () = sender.closed() => return,
-                }
-            }
-            ": still here\n\n".to_owned()
-        } else {
-            frame_at((offset, sent), &added_turns(&update).into_string())
-        };
-        last_sent = Instant::now();
-        let is_over = update.has_ended;
-        if sender.send(Bytes::from(text)).await.is_err() {
-            return;
-        }
-        if is_over {
-            // The reader keeps the connection until it leaves; a closed one would be opened again.
-            sender.closed().await;
-            return;
-        }
-        tokio::time::sleep(TAIL_INTERVAL).await;
-    }
-}
-
-fn added_turns(update: &app::operations::transcripts::TranscriptUpdate) -> Markup {
-    let mut turns = update.lines.iter().enumerate();
-    let replaced = turns.next().filter(|_| update.replaces_first);
-    let added = update.lines.iter().enumerate();
-    let added = added.skip(usize::from(update.replaces_first));
-    html! {
-        @if let Some((_, line)) = replaced {
-            (partial(&format!("turn-{}", update.first), &runs::turn(update.first, line)))
-        }
-        hx-partial hx-target="#turns" hx-swap="beforeend" {
-            @for (index, line) in added { (runs::turn(update.first + index, line)) }
-        }
     }
 }
 
@@ -470,7 +420,8 @@ fn frame_at((offset, turns): (u64, usize), text: &str) -> String {
 
 fn frame_with_id(id: &str, text: &str) -> String {
     let mut out = format!("id: {id}\n");
-    for line in text.lines() {
+    // A carriage return ends a line of a stream too, and what follows it would be a field.
+    for line in text.split(['\n', '\r']) {
         out.push_str("data: ");
         out.push_str(line);
         out.push('\n');
@@ -499,8 +450,8 @@ async fn update(
         .filter_map(|event| event.ticket.as_ref())
         .collect();
     let parts = match topic {
-        LiveTopic::Board => {
-            let columns = board::columns(context).await?;
+        LiveTopic::Board(repository) => {
+            let columns = board::columns(context, repository.as_deref()).await?;
             let pairs = board::column_ids().zip(columns);
             html! { @for (id, column) in pairs { (partial(&id, &column)) } }
         }
@@ -600,11 +551,17 @@ mod tests {
             sequence: 7,
         };
         assert_eq!(frame(cursor, "<a>\nb"), "id: 3.7\ndata: <a>\ndata: b\n\n");
+        let hostile = frame(cursor, "a\revent: page:reload\r\nid: 9.9");
+        for line in hostile.split(['\n', '\r']).skip(1) {
+            assert!(line.is_empty() || line.starts_with("data: "), "{hostile:?}");
+        }
     }
 
     #[test]
     fn topics_are_known_words() {
-        assert_eq!(LiveTopic::parse("board"), Some(LiveTopic::Board));
+        assert_eq!(LiveTopic::parse("board"), Some(LiveTopic::Board(None)));
+        let shop = LiveTopic::Board(Some("/src/shop:1/.git".to_owned()));
+        assert_eq!(LiveTopic::parse("board:/src/shop:1/.git"), Some(shop));
         assert!(LiveTopic::parse("ticket:greet").unwrap().ticket().is_some());
         let run = LiveTopic::Run(TicketId::new("greet").unwrap(), "3-1".to_owned());
         assert_eq!(LiveTopic::parse("run:3-1:greet"), Some(run));

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::layout::{PageFrame, page, topic};
 use super::parts::{empty, mood, query_text, time};
+use super::ticket::without_label;
 use super::{PageContext, PageResult, Viewer, html as respond};
 use app::failure::Failure;
 use app::operations::Cursor;
@@ -19,6 +20,8 @@ const LINES_MAX: u32 = 200;
 const SEARCHED_MAX: u32 = 2_000;
 /// Characters of an author; workers have long names.
 const BY_CHARS_MAX: usize = 30;
+/// Characters of a sentence; a reason may be a long text.
+const TEXT_CHARS_MAX: usize = 2_000;
 /// Characters of an event's data.
 const JSON_CHARS_MAX: usize = 20_000;
 
@@ -75,7 +78,7 @@ pub async fn show(context: Viewer, Query(query): Query<LogQuery>) -> PageResult 
             button type="submit" { "Filter" }
         }
         @if lines.items.is_empty() {
-            (empty("No event matches.", &html! { p { a href="/log" { "Drop the filter" } } }))
+            (empty("log", "No event matches.", &html! { p { a href="/log" { "Drop the filter" } } }))
         }
         ol #lines.story data-lines-max=(LINES_MAX) { @for line in lines.items.iter().rev() { (event(&context, line)) } }
         nav.pager aria-label="Pages" {
@@ -107,7 +110,7 @@ fn event(context: &PageContext, line: &LogLine) -> Markup {
         li.(mood(line.mood)) data-row {
             span.text {
                 @if let Some(ticket) = &line.ticket { a.title href=(format!("/tickets/{ticket}")) { (ticket) } " " }
-                (line.text)
+                (findings::shorten(without_label(&line.text), TEXT_CHARS_MAX))
             }
             details.event {
                 summary.meta { (findings::shorten(&line.by, BY_CHARS_MAX)) " · " code { (line.event) } " · " (time(line.at, context.now())) }

@@ -18,32 +18,32 @@ use app::operations::browser_sessions::{self, OpenedSession};
 use app::operations::identity::AuthError;
 use app::operations::oidc::{LOGIN_SECS, LoginAnswer, OidcLogin, StartedLogin};
 
-/// Name of the cookie under TLS. The prefix makes browsers insist on `Secure`, on no domain and on
-/// the path `/`.
-const SECURE_COOKIE: &str = "__Host-cs";
-/// Name of the cookie on a loopback address without TLS.
-const PLAIN_COOKIE: &str = "cs";
+/// Name of the cookie of a session, and of a login at an identity provider that has begun.
+const SESSION: &str = "cs";
+const BEGUN: &str = "cs-login";
 
-fn cookie_name(encrypted: bool) -> &'static str {
+/// Builds the name of a cookie. Under TLS its prefix makes browsers insist on `Secure`, on no domain
+/// and on the path `/`. Without, on loopback, it has the port: browsers do not separate cookies by
+/// port, so a second server on the machine would log a person out of the first one.
+fn cookie_name(base: &str, headers: &HeaderMap, encrypted: bool) -> String {
     if encrypted {
-        SECURE_COOKIE
-    } else {
-        PLAIN_COOKIE
+        return format!("__Host-{base}");
     }
-}
-
-/// Name of the cookie of a login at an identity provider that has begun.
-fn begun_cookie_name(encrypted: bool) -> &'static str {
-    if encrypted {
-        "__Host-cs-login"
-    } else {
-        "cs-login"
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let port = host
+        .and_then(|host| host.rsplit_once(':'))
+        .map(|(_, port)| port);
+    match port.and_then(|port| port.parse::<u16>().ok()) {
+        Some(port) => format!("{base}-{port}"),
+        None => base.to_owned(),
     }
 }
 
 /// Reads the secret of the session from the cookies.
 pub fn session_cookie(headers: &HeaderMap, encrypted: bool) -> Option<String> {
-    read_cookie(headers, cookie_name(encrypted))
+    read_cookie(headers, &cookie_name(SESSION, headers, encrypted))
 }
 
 fn read_cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
@@ -58,8 +58,14 @@ fn read_cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
 
 /// Builds the cookie of a session. `Lax` and not `Strict`: a link in a message leads to the page and
 /// not to the login. Forms of other sites are refused by three other checks.
-fn set_cookie(secret: &str, lasts_secs: u64, encrypted: bool) -> Option<HeaderValue> {
-    cookie(cookie_name(encrypted), secret, lasts_secs, encrypted)
+fn set_cookie(
+    headers: &HeaderMap,
+    secret: &str,
+    lasts_secs: u64,
+    encrypted: bool,
+) -> Option<HeaderValue> {
+    let name = cookie_name(SESSION, headers, encrypted);
+    cookie(&name, secret, lasts_secs, encrypted)
 }
 
 fn cookie(name: &str, secret: &str, lasts_secs: u64, encrypted: bool) -> Option<HeaderValue> {
@@ -125,7 +131,7 @@ fn login_page(state: &ServerState, next: Option<&str>, problem: Option<&str>) ->
 }
 
 /// Opens a session and goes on to the page that was asked for.
-pub async fn log_in(State(state): State<ServerState>, body: Bytes) -> Response {
+pub async fn log_in(State(state): State<ServerState>, headers: HeaderMap, body: Bytes) -> Response {
     let form = match SubmittedForm::parse(&body) {
         Ok(form) => form,
         Err(error) => return error.into_response(),
@@ -140,7 +146,8 @@ pub async fn log_in(State(state): State<ServerState>, body: Bytes) -> Response {
     match browser_sessions::open(&state.app, secret).await {
         Ok(Ok(OpenedSession { secret, lasts_secs })) => {
             let mut response = Redirect::to(own_path(next)).into_response();
-            if let Some(cookie) = set_cookie(&secret, lasts_secs, state.is_encrypted()) {
+            let encrypted = state.is_encrypted();
+            if let Some(cookie) = set_cookie(&headers, &secret, lasts_secs, encrypted) {
                 response.headers_mut().insert(header::SET_COOKIE, cookie);
             }
             response
@@ -206,7 +213,8 @@ pub async fn begin_oidc(
     let mut response = Redirect::to(&url).into_response();
     let value = serde_urlencoded::to_string(begun).unwrap_or_default();
     let encrypted = state.is_encrypted();
-    if let Some(cookie) = cookie(begun_cookie_name(encrypted), &value, LOGIN_SECS, encrypted) {
+    let name = cookie_name(BEGUN, request.headers(), encrypted);
+    if let Some(cookie) = cookie(&name, &value, LOGIN_SECS, encrypted) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response
@@ -219,8 +227,8 @@ pub async fn finish_oidc(
     request: Request,
 ) -> Response {
     let encrypted = state.is_encrypted();
-    let name = begun_cookie_name(encrypted);
-    let value = read_cookie(request.headers(), name).unwrap_or_default();
+    let name = cookie_name(BEGUN, request.headers(), encrypted);
+    let value = read_cookie(request.headers(), &name).unwrap_or_default();
     let begun: BegunLogin = serde_urlencoded::from_str(&value).unwrap_or_default();
     let next = own_path(&begun.next).to_owned();
     let (Some(oidc), Some(own)) = (state.oidc(), reached_at(&state, &request)) else {
@@ -234,7 +242,7 @@ pub async fn finish_oidc(
     let mut response = match opened {
         Ok(OpenedSession { secret, lasts_secs }) => {
             let mut response = Redirect::to(&next).into_response();
-            if let Some(cookie) = set_cookie(&secret, lasts_secs, encrypted) {
+            if let Some(cookie) = set_cookie(request.headers(), &secret, lasts_secs, encrypted) {
                 response.headers_mut().append(header::SET_COOKIE, cookie);
             }
             response
@@ -242,7 +250,7 @@ pub async fn finish_oidc(
         Err(failure) => refuse_oidc(&state, &next, &failure),
     };
     // An answer counts once, whatever it was.
-    if let Some(cookie) = cookie(name, "", 0, encrypted) {
+    if let Some(cookie) = cookie(&name, "", 0, encrypted) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
@@ -273,12 +281,13 @@ fn own_path(next: &str) -> &str {
 pub async fn log_out(
     State(state): State<ServerState>,
     context: Viewer,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, PageError> {
     SubmittedForm::parse(&body)?.require_token(&context)?;
     browser_sessions::revoke(&context.app, &context.identity.token).await?;
     let mut response = Redirect::to("/login").into_response();
-    if let Some(cookie) = set_cookie("", 0, state.is_encrypted()) {
+    if let Some(cookie) = set_cookie(&headers, "", 0, state.is_encrypted()) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     Ok(response)
@@ -309,7 +318,15 @@ mod tests {
         headers.insert(header::COOKIE, HeaderValue::from_static("a=1; cs=x; b=2"));
         assert_eq!(session_cookie(&headers, false), Some("x".to_owned()));
         assert_eq!(session_cookie(&headers, true), None);
-        let secure = set_cookie("x", 5, true).unwrap();
+        // Another server on this machine has another port and another cookie.
+        headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:7420"));
+        assert_eq!(session_cookie(&headers, false), None);
+        headers.insert(
+            header::COOKIE,
+            HeaderValue::from_static("cs-7421=y; cs-7420=x"),
+        );
+        assert_eq!(session_cookie(&headers, false), Some("x".to_owned()));
+        let secure = set_cookie(&headers, "x", 5, true).unwrap();
         let text = secure.to_str().unwrap();
         for part in ["__Host-cs=x", "HttpOnly", "SameSite=Lax", "Secure"] {
             assert!(text.contains(part), "{text}");

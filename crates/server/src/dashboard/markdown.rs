@@ -94,6 +94,14 @@ fn element(tag: &Tag<'_>, events: &mut Parser<'_>, depth: usize) -> Markup {
     }
 }
 
+/// Renders a link to an address that an agent or a forge gave, if it is safe; else its text.
+pub fn outside_link(address: &str, text: &str) -> Markup {
+    html! {
+        @if is_safe(address) { a href=(address) rel="noopener noreferrer nofollow" { (text) } }
+        @else { (text) }
+    }
+}
+
 /// True for an address that leads to a page or a mailbox, and runs nothing.
 fn is_safe(address: &str) -> bool {
     let lower = address.to_ascii_lowercase();
@@ -151,6 +159,9 @@ mod tests {
             }
         }
         assert!(render("<script>").contains("&lt;script&gt;"));
+        let link = |address| outside_link(address, "7").into_string();
+        assert!(link("https://forge.example/7").contains("href=\"https://forge.example/7\""));
+        assert_eq!(link("javascript:alert(1)"), "7");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use app::operations::plans::RunPlan;
 use app::operations::questions::Question;
 use app::operations::questions::tickets::{AddTicket, ImportFile};
 use app::operations::tickets::recent_repositories;
+use app::settings::ticket_fields::TITLE_CHARS_MAX;
 
 /// Fields of a ticket in the form, as a person typed them.
 #[derive(Debug, Default)]
@@ -117,7 +118,7 @@ async fn ticket_form(
                 form.panel method="post" action="/new" {
                     (form_token(context))
                     label for="title" { "Title: the wanted change in one sentence" }
-                    input #title name="title" required maxlength="300" value=(draft.title) autofocus;
+                    input #title name="title" required maxlength=(TITLE_CHARS_MAX) value=(draft.title) autofocus;
                     label for="description" { "Description, in Markdown" }
                     textarea #description name="description" rows="8" { (draft.description) }
                     label for="acceptance" { "Acceptance criteria, one in each line" }
@@ -328,7 +329,7 @@ async fn epic_form(
                 form.panel method="post" action="/epics/new" {
                     (form_token(context))
                     label for="title" { "Title" }
-                    input #title name="title" required maxlength="300" value=(draft.title) autofocus;
+                    input #title name="title" required maxlength=(TITLE_CHARS_MAX) value=(draft.title) autofocus;
                     label for="id" { "Id, such as greetings" }
                     input #id name="id" required value=(draft.id) spellcheck="false";
                     label for="tickets" { "Tickets, one in each line" }

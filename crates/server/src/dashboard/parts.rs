@@ -120,6 +120,22 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
+/// Makes a sentence of a reason: a capital letter and a full stop.
+pub fn sentence(reason: &str) -> String {
+    // Reasons are written to follow other words, so they have neither a capital letter nor a full
+    // stop.
+    let mut letters = reason.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    let text = format!("{}{}", first.unwrap_or_default(), letters.as_str());
+    if text.ends_with(['.', '!', '?', ':']) || text.is_empty() {
+        text
+    } else {
+        format!("{text}.")
+    }
+}
+
 /// Renders a title. What stands in backticks is code, as its author meant it.
 pub fn titled(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
@@ -146,7 +162,7 @@ pub fn element_id(prefix: &str, id: &TicketId) -> String {
 }
 
 /// Returns the last part of a repository's path, without `.git`.
-fn repository_name(path: &str) -> &str {
+pub fn repository_name(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     let path = path.strip_suffix("/.git").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
@@ -195,9 +211,9 @@ pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
                     @if row.waits_for > 0 { " · waits for " (row.waits_for) }
                 }
             }
-            td.num { @if row.round > 0 { (row.round) span.unit { " round" } } }
+            td.num { @if row.round > 0 { span.unit { "round " } (row.round) } }
             td.num { @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } } }
-            td.num { (row.priority) span.unit { " priority" } }
+            td.num { span.unit { "priority " } (row.priority) }
             td.num { @if let Some(usd) = usd(row.usd_micros) { (usd) } }
             td.num { (time(row.updated_at, now)) }
         }
@@ -208,22 +224,23 @@ pub fn ticket_row(context: &PageContext, row: &TicketRow) -> Markup {
 pub fn ticket_card(context: &PageContext, row: &TicketRow) -> Markup {
     html! {
         li.card id=(element_id("card", &row.id)) data-row {
-            a.title href=(format!("/tickets/{}", row.id)) { (titled(&row.title)) }
-            span.meta.strip {
-                code { (row.id) }
-                @if row.round > 0 { span { "round " (row.round) } }
-                @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } }
-                @if row.waits_for > 0 { span { "waits for " (row.waits_for) } }
-                @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
-                (time(row.updated_at, context.now()))
+            span.meta.top { code title=(row.id) { (row.id) } (time(row.updated_at, context.now())) }
+            a.title href=(format!("/tickets/{}", row.id)) title=(row.title) { (titled(&row.title)) }
+            @if row.round > 0 || row.waits_for > 0 {
+                span.meta.strip {
+                    @if row.round > 0 { span { "round " (row.round) } }
+                    @if row.open_must_fix > 0 { span.bad { (row.open_must_fix) " must-fix" } }
+                    @if row.waits_for > 0 { span { "waits for " (row.waits_for) } }
+                    @if let Some(usd) = usd(row.usd_micros) { span { (usd) } }
+                }
             }
         }
     }
 }
 
-/// Renders an empty state: what it means, and what to do.
-pub fn empty(title: &str, more: &Markup) -> Markup {
-    html! { div.empty { (icon("passed")) h2 { (title) } (more) } }
+/// Renders an empty state: an icon of the section, what it means, and what to do.
+pub fn empty(mark: &str, title: &str, more: &Markup) -> Markup {
+    html! { div.empty { (icon(mark)) h2 { (title) } (more) } }
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub async fn live_part(context: &PageContext) -> Result<Markup, PageError> {
     let dead = dead.answer(app).await?.items;
     Ok(html! {
         div #queues {
-            @if queues.is_empty() { (empty("No job waits.", &html! { p.quiet { "Jobs appear here as soon as a ticket is added." } })) }
+            @if queues.is_empty() { (empty("queue", "No job waits.", &html! { p.quiet { "Jobs appear here as soon as a ticket is added." } })) }
             @else { (queue_table(context, &queues, &pauses)) }
             (pauses_list(context, &pauses))
             @if !dead.is_empty() { (dead_jobs(context, &dead)) }

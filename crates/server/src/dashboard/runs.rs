@@ -5,13 +5,15 @@ mod record;
 
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
+use flow::Time;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::{PageFrame, icon, page, topic};
 use super::markdown::markdown;
-use super::parts::{counted, duration, empty, time};
+use super::parts::{duration, empty, time};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond};
+use app::operations::run_files;
 use app::operations::transcripts::{
     Transcript, TranscriptLine, TranscriptLineKind, TranscriptQuery, TranscriptWindow,
     load_transcripts, load_window,
@@ -24,20 +26,24 @@ const TURN_CHARS_MAX: usize = 20_000;
 /// Characters of a folded call or output that are shown.
 const FIRST_LINE_CHARS: usize = 160;
 
-async fn load(context: &PageContext, id: &str) -> Result<Vec<Transcript>, PageError> {
-    let ticket = context.app.ticket(id).await?.ticket.id;
-    let query = TranscriptQuery::default();
-    Ok(load_transcripts(&context.app, Some(&ticket), &query).await?)
-}
+/// Only the headers: a ticket may have many transcripts of many megabytes.
+const HEADERS: TranscriptQuery = TranscriptQuery {
+    round: None,
+    role: None,
+    raw: false,
+    headers_only: true,
+};
 
 pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
+    // The id as stored: the address may have a short form of it.
+    let id = context.app.ticket(&id).await?.ticket.id;
     let live = topic(&context, &format!("stale:{id}")).await?;
-    let runs = load(&context, &id).await?;
+    let runs = load_transcripts(&context.app, Some(&id), &HEADERS).await?;
     let body = html! {
         p.crumbs { a href=(format!("/tickets/{id}")) data-up { (id) } " / Runs" }
         h1 { "Runs of " (id) }
         @if runs.is_empty() {
-            (empty("No agent has run on this machine.", &html! {
+            (empty("log", "No agent has run on this machine.", &html! {
                 p.quiet { "Transcripts stay on the machine of the worker." }
             }))
         }
@@ -46,10 +52,10 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
                 tr data-row {
                     td.state { "round " (run.round) }
                     td.grow {
-                        a.title href=(format!("/tickets/{id}/runs/{}", index + 1)) { (run.role) " by " (run.agent) }
+                        a.title href=(format!("/tickets/{id}/runs/{}", address_of(run, index))) { (heading(run)) }
                         span.meta { (ending(run)) }
                     }
-                    td.num { (counted(run.lines.len(), "line")) }
+                    td.num { (size(run.bytes)) }
                     td.num { @if let Some(at) = run.started { (time(at, context.now())) } }
                 }
             }
@@ -61,6 +67,29 @@ pub async fn list(context: Viewer, Path(id): Path<String>) -> PageResult {
         topic: live,
     };
     Ok(respond(page(&context, frame, &body).await?))
+}
+
+/// Returns the last part of a run's address: its id, because its number changes when another run
+/// of the same round comes before it. The output of a check has only a number.
+fn address_of(run: &Transcript, index: usize) -> String {
+    let number = || (index + 1).to_string();
+    run.run.clone().unwrap_or_else(number)
+}
+
+fn heading(run: &Transcript) -> String {
+    match run.role.as_str() {
+        "check" => format!("check: {}", run.agent),
+        role => format!("{role} by {}", run.agent),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "empty".to_owned(),
+        1..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
 }
 
 fn ending(run: &Transcript) -> String {
@@ -84,20 +113,17 @@ pub async fn show(
     Path((id, number)): Path<(String, String)>,
     Query(query): Query<RunQuery>,
 ) -> PageResult {
-    let stored = context.app.ticket(&id).await?.ticket;
-    let ticket = stored.id.clone();
-    // Only the headers: a ticket may have many transcripts of many megabytes, and one is shown.
-    let headers = TranscriptQuery {
-        headers_only: true,
-        ..TranscriptQuery::default()
-    };
-    let mut runs = load_transcripts(&context.app, Some(&ticket), &headers).await?;
-    let place = number
-        .parse::<usize>()
-        .ok()
-        .and_then(|at| at.checked_sub(1));
+    let with_policy = context.app.ticket(&id).await?;
+    let stored = &with_policy.ticket;
+    let (ticket, id) = (stored.id.clone(), &stored.id);
+    let mut runs = load_transcripts(&context.app, Some(&ticket), &HEADERS).await?;
+    let by_id = runs
+        .iter()
+        .position(|run| run.run.as_ref() == Some(&number));
+    let by_number = || number.parse::<usize>().ok()?.checked_sub(1);
+    let place = by_id.or_else(by_number);
     let Some(place) = place.filter(|place| *place < runs.len()) else {
-        let why = format!("{id} has no run {}", findings::shorten(&number, 20));
+        let why = format!("there is no run {} of {id}", findings::shorten(&number, 20));
         return Err(
             PageError::new(StatusCode::NOT_FOUND, why).back_to(format!("/tickets/{id}/runs"))
         );
@@ -119,13 +145,14 @@ pub async fn show(
     // The newest turns follow the run while it goes on.
     let live = run.run.as_ref().filter(|_| has_end && run.ended.is_none());
     let live = live.map(|run| super::live::run_topic(&ticket, run, (window.end, total)));
+    let idle_ms = run_files::idle_limit_ms(&context.app, &with_policy).await?;
     let shown = run.lines.iter().enumerate();
     let path = format!("/tickets/{id}/runs/{number}");
     let body = html! {
         p.crumbs { a href=(format!("/tickets/{id}")) { (id) } " / " a href=(format!("/tickets/{id}/runs")) data-up { "Runs" } }
-        h1 { (run.role) " by " (run.agent) ", round " (run.round) }
+        h1 { (heading(&run)) ", round " (run.round) }
         (record::run_record(&context, &stored.id, &run))
-        @if run.role == "review" { (record::sandbox_of_round(&stored, run.round)) }
+        @if run.role == "review" { (record::sandbox_of_round(stored, run.round)) }
         @if run.cut { p.notice { "The transcript is longer than the part that is read; the file has all of it." } }
         @if run.lines.is_empty() {
             // A check is shown when it has ended.
@@ -139,6 +166,10 @@ pub async fn show(
             @for (index, line) in shown { (turn(from + index + 1, line)) }
         }
         p #run-end.notice hidden {}
+        @if live.is_some() {
+            @let at = run.written_at.or(run.started).unwrap_or_else(|| context.now());
+            p.meta { "Last output " (last_output(at, context.now())) ". A run that is silent for " (duration(idle_ms)) " is ended." }
+        }
     };
     let frame = PageFrame {
         title: &format!("Run {number} of {id}"),
@@ -179,6 +210,11 @@ async fn check_window(
         total,
         end: 0,
     })
+}
+
+/// Renders when a run printed something; the live stream renews it.
+pub fn last_output(at: Time, now: Time) -> Markup {
+    html! { span #last-output { (time(at, now)) } }
 }
 
 /// Renders one turn; the live stream adds them to the list.

@@ -13,6 +13,7 @@ use maud::{Markup, html};
 
 use super::layout::{self, PageFrame, form_token};
 use super::parts::{outcome, severity, stage, time, titled};
+use super::ticket::without_label;
 use super::{PageContext, PageError, html as respond};
 use crate::web::ServerState;
 use app::failure::Failure;
@@ -138,7 +139,7 @@ async fn ticket_page(state: &ServerState, path: &(String, String)) -> Result<Mar
                 p.text { (ticket.spec.description) }
                 @if !ticket.spec.acceptance.is_empty() {
                     h3 { "Acceptance criteria" }
-                    ul { @for criterion in &ticket.spec.acceptance { li { (criterion) } } }
+                    ul { @for criterion in &ticket.spec.acceptance { li { (titled(criterion)) } } }
                 }
             }
             (story_list(&story, now))
@@ -160,7 +161,7 @@ fn story_list(story: &LogLines, now: flow::Time) -> Markup {
             h2 { "Story" }
             ol.story {
                 @for line in told {
-                    li { span.text { (line.text) } span.meta { (line.by) " · " (time(line.at, now)) } }
+                    li { span.text { (without_label(&line.text)) } span.meta { (line.by) " · " (time(line.at, now)) } }
                 }
             }
         }

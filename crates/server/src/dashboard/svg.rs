@@ -70,10 +70,10 @@ pub fn days(title: &str, columns: &[PlotBar]) -> Markup {
     html! {
         figure.panel {
             figcaption { h2 { (title) } }
-            svg.plot viewBox=(format!("0 0 {} {}", DAYS_WIDTH + 20, DAYS_HEIGHT + 40)) role="img" aria-label=(title) {
-                @if let Some(highest) = highest { text.value x="10" y="12" { "most: " (highest.shown) " on " (highest.label) } }
+            svg.plot viewBox=(format!("0 0 {} {}", DAYS_WIDTH + 20, DAYS_HEIGHT + 28)) role="img" aria-label=(title) {
+                @if let Some(highest) = highest { text.value x="10" y="18" { "most: " (highest.shown) " on " (highest.label) } }
                 @for (index, column) in columns.iter().enumerate() {
-                    @let height = column.value.saturating_mul(DAYS_HEIGHT - 20) / most;
+                    @let height = column.value.saturating_mul(DAYS_HEIGHT - 28) / most;
                     rect.day x=(10 + index * step) y=(DAYS_HEIGHT - height) height=(height) width=(step.saturating_sub(3).max(1)) rx="2" {
                         title { (column.label) ": " (column.shown) }
                     }

@@ -16,18 +16,25 @@ use maud::{Markup, html};
 
 use super::layout::{PageFrame, form_token, icon, page, topic};
 use super::markdown::markdown;
-use super::parts::{encode, grouped, mood, outcome, short, stage, time, titled, usd};
+use super::parts::{
+    counted, encode, grouped, mood, outcome, sentence, short, stage, time, titled, usd,
+};
 use super::{PageContext, PageError, PageResult, Viewer, html as respond, new_work, shared};
 use app::operations::Stored;
 use app::operations::escalations::{self, PendingEscalation};
+use app::operations::history::LogLine;
 use app::operations::plans::{self, RunPlan};
 use app::operations::project::ProjectOptions;
 use app::operations::questions::Question;
 use app::operations::questions::work::{LogLines, ReadLog};
-use app::operations::{forecasts, tickets};
+use app::operations::{forecasts, ticket_search, tickets};
 
 /// Lines of the story on the page; the log has all.
 const STORY_MAX: u32 = 200;
+/// Lines of it that are open; the others are folded.
+const STORY_OPEN: usize = 12;
+/// Characters of a line of it. A reason may be a long text.
+const STORY_CHARS_MAX: usize = 2_000;
 /// Tickets that are listed as waiting for this one.
 /// Fifty are more than a person reads; the epic's page has all.
 const DEPENDENTS_MAX: u32 = 50;
@@ -44,11 +51,13 @@ pub async fn show(context: Viewer, Path(id): Path<String>) -> PageResult {
     } else {
         Some(forecasts::forecast_ticket(&context.app, &stored).await?)
     };
+    let [head, decision, work, side] = live_parts(&context, &stored).await?;
     let body = html! {
-        @for (_, part) in live_parts(&context, &stored).await? { (part) }
+        (head.1) (decision.1)
         div.columns {
-            div { @if context.may_change() { (forms(&context, ticket)) } }
+            div { (work.1) @if context.may_change() { (forms(&context, ticket)) } }
             div {
+                (side.1)
                 @if let Some(forecast) = &forecast { (facts::forecast(forecast)) }
                 @if let Some(plan) = plan_of(&context, ticket).await { (new_work::plan(&plan)) }
             }
@@ -82,7 +91,7 @@ async fn plan_of(context: &PageContext, ticket: &Ticket) -> Option<RunPlan> {
 pub async fn live_parts(
     context: &PageContext,
     stored: &Stored,
-) -> Result<[(&'static str, Markup); 3], PageError> {
+) -> Result<[(&'static str, Markup); 4], PageError> {
     let ticket = &stored.ticket;
     let log = ReadLog {
         ticket: Some(ticket.id.to_string()),
@@ -92,26 +101,30 @@ pub async fn live_parts(
     let story = log.answer(&context.app).await?;
     // Read again with each change, because a dependent may have been added meanwhile.
     let dependents = tickets::dependents(&context.app, &ticket.id, DEPENDENTS_MAX).await?;
-    let head = html! { div #head { (header(context, ticket)) (why_waiting(ticket)) } };
-    let whole = html! {
+    let ahead = ticket_search::tickets_ahead(&context.app, ticket).await?;
+    let head = html! { div #head { (header(context, ticket)) (why_waiting(ticket, ahead)) } };
+    let work = html! {
         div #ticket {
-            div.columns {
-                div {
-                    (verdict(ticket))
-                    (findings(context, ticket))
-                    (facts::proof(context, ticket))
-                    (description(ticket))
-                }
-                div {
-                    (facts::facts(ticket))
-                    (facts::dependencies(ticket, &dependents))
-                    (story_list(context, &story))
-                }
-            }
+            (verdict(ticket))
+            (findings(context, ticket))
+            (facts::proof(context, ticket))
+            (description(ticket))
+        }
+    };
+    let side = html! {
+        div #side {
+            (facts::facts(ticket))
+            (facts::dependencies(ticket, &dependents))
+            (story_list(context, &story))
         }
     };
     let decision = decision(context, stored).await?;
-    Ok([("head", head), ("decision", decision), ("ticket", whole)])
+    Ok([
+        ("head", head),
+        ("decision", decision),
+        ("ticket", work),
+        ("side", side),
+    ])
 }
 
 /// Renders the choices of a ticket that waits for a person, below the reason for it.
@@ -127,7 +140,7 @@ async fn decision(context: &PageContext, stored: &Stored) -> Result<Markup, Page
             @if let Some(escalation) = &escalation {
                 section #decide.panel.urgent {
                     h2 { "Decide" }
-                    (decision_form(context, escalation, Some(&stored.ticket)))
+                    (decision_form(context, escalation, stored.ticket.version))
                 }
             }
         }
@@ -164,11 +177,16 @@ fn header(context: &PageContext, ticket: &Ticket) -> Markup {
     }
 }
 
-fn why_waiting(ticket: &Ticket) -> Markup {
+fn why_waiting(ticket: &Ticket, ahead: Option<usize>) -> Markup {
     html! {
+        @match ahead {
+            Some(0) => p.notice { (icon("wait")) "Waits for a builder. It is the next in line." },
+            Some(count) => p.notice { (icon("wait")) "Waits for a builder. " (counted(count, "ticket")) " in line before it." },
+            None => {},
+        }
         @if let Some(escalation) = &ticket.escalation {
             div.notice.urgent {
-                p { (icon("alert")) (narrate::describe_reason(&escalation.reason)) }
+                p { (icon("alert")) (sentence(&narrate::describe_reason(&escalation.reason))) }
                 // Folded: it may be the output of a check.
                 @let evidence = narrate::describe_evidence(ticket);
                 @if !evidence.is_empty() { details { summary { "Evidence" } pre { (evidence) } } }
@@ -180,7 +198,7 @@ fn why_waiting(ticket: &Ticket) -> Markup {
         @for (need, why) in &ticket.broken {
             p.notice.bad { (icon("failed")) a href=(format!("/tickets/{need}")) { (need) } ": " (why) }
         }
-        @if let Some(why) = &ticket.ended { p.notice { (why) } }
+        @if let Some(why) = &ticket.ended { p.notice.text { (findings::shorten(why, STORY_CHARS_MAX)) } }
     }
 }
 
@@ -258,8 +276,8 @@ fn findings(context: &PageContext, ticket: &Ticket) -> Markup {
 }
 
 /// Renders the version that the person sees, so that a decision on an old state is refused.
-fn version_field(ticket: &Ticket) -> Markup {
-    html! { input type="hidden" name="version" value=(ticket.version); }
+fn version_field(version: u64) -> Markup {
+    html! { input type="hidden" name="version" value=(version); }
 }
 
 fn description(ticket: &Ticket) -> Markup {
@@ -271,26 +289,56 @@ fn description(ticket: &Ticket) -> Markup {
             (markdown(&spec.description))
             @if !spec.acceptance.is_empty() {
                 h3 { "Acceptance criteria" }
-                ul { @for criterion in &spec.acceptance { li { (criterion) } } }
+                ul { @for criterion in &spec.acceptance { li { (titled(criterion)) } } }
             }
         }
     }
 }
 
 fn story_list(context: &PageContext, story: &LogLines) -> Markup {
+    let mut told = story.items.iter().rev().filter(|line| is_told(line));
+    let newest: Vec<&LogLine> = told.by_ref().take(STORY_OPEN).collect();
+    let earlier: Vec<&LogLine> = told.collect();
+    let entry = |line: &LogLine| {
+        html! {
+            li.(mood(line.mood)) {
+                span.text { (findings::shorten(without_label(&line.text), STORY_CHARS_MAX)) }
+                span.meta { (line.by) " · " (time(line.at, context.now())) }
+            }
+        }
+    };
     html! {
         section.panel {
             h2 { "Story" }
-            ol.story {
-                // The tokens of runs come and go with each run; the log has them.
-                @for line in story.items.iter().rev().filter(|line| !line.event.starts_with("token_")) {
-                    li.(mood(line.mood)) {
-                        span.text { (line.text) }
-                        span.meta { (line.by) " · " (time(line.at, context.now())) }
-                    }
+            ol.story { @for line in newest { (entry(line)) } }
+            @if !earlier.is_empty() {
+                details.earlier {
+                    summary { "Earlier " span.count { (earlier.len()) } }
+                    ol.story { @for line in earlier { (entry(line)) } }
                 }
             }
+            @if let Some(ticket) = story.items.iter().find_map(|line| line.ticket.as_ref()) {
+                p.meta { a href=(format!("/log?ticket={ticket}")) { "All events" } }
+            }
         }
+    }
+}
+
+/// Returns whether a line belongs to what a person wants to know of a ticket. Tokens of runs and
+/// jobs of Countersign itself come and go with each round; the log has them.
+fn is_told(line: &LogLine) -> bool {
+    !line.event.starts_with("token_") && !line.event.starts_with("job_")
+}
+
+/// Leaves out the label in brackets that a sentence has for tools; the mark in front of the line
+/// says the same.
+pub fn without_label(text: &str) -> &str {
+    let label = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "));
+    match label {
+        Some((label, rest)) if label.chars().all(|c| c.is_ascii_uppercase() || c == '-') => rest,
+        _ => text,
     }
 }
 
@@ -303,7 +351,7 @@ fn forms(context: &PageContext, ticket: &Ticket) -> Markup {
             details.panel {
                 summary { "Cancel this ticket" }
                 form method="post" action=(format!("/tickets/{}/cancel", ticket.id)) {
-                    (form_token(context)) (version_field(ticket))
+                    (form_token(context)) (version_field(ticket.version))
                     label for="cancel-why" { "Reason, recorded with your name" }
                     textarea #cancel-why name="why" required rows="2" {}
                     button.danger type="submit" { "Cancel the ticket for good" }
@@ -318,7 +366,7 @@ fn budget_form(context: &PageContext, ticket: &Ticket) -> Markup {
         details.panel {
             summary { "Change its budget" }
             form method="post" action=(format!("/tickets/{}/budget", ticket.id)) {
-                (form_token(context)) (version_field(ticket))
+                (form_token(context)) (version_field(ticket.version))
                 // Said here, because an empty field usually means "as it was".
                 p.quiet { "The limits replace those of the chosen scope. An empty field means no limit." }
                 div.row {
@@ -335,19 +383,18 @@ fn budget_form(context: &PageContext, ticket: &Ticket) -> Markup {
     }
 }
 
-/// Renders the choices of an escalation. The ticket's version goes along if the whole ticket is
-/// shown.
+/// Renders the choices of an escalation. The version that the person saw goes along: a page that was
+/// open overnight must not decide about another commit or another reason.
 pub fn decision_form(
     context: &PageContext,
     escalation: &PendingEscalation,
-    ticket: Option<&Ticket>,
+    version: u64,
 ) -> Markup {
     let id = &escalation.id;
     let why = format!("why-{id}");
     html! {
         form.decide method="post" action=(format!("/tickets/{id}/escalation")) {
-            (form_token(context))
-            @if let Some(ticket) = ticket { (version_field(ticket)) }
+            (form_token(context)) (version_field(version))
             label for=(why) { "Reason, recorded with your name" }
             textarea id=(why) name="why" rows="2" {}
             @if escalation.accept_needs_flag {

@@ -151,6 +151,7 @@ fn actions() -> Markup {
 /// Renders the empty list: each term can be dropped by itself.
 fn nothing(context: &PageContext, query: &ListQuery, filter: &TicketFilter) -> Markup {
     empty(
+        "list",
         "No ticket matches.",
         &html! {
             @if query.q.is_empty() {

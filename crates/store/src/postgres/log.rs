@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use crate::change::Remembered;
 use crate::error::Error;
 use crate::notifier::LOG;
-use crate::record::{Cursor, EventQuery, StoredEvent};
+use crate::record::{Cursor, EventQuery, Spending, StoredEvent};
 use crate::rows::{self, EventColumns, clean, int, nat, time};
 
 use super::Postgres;
@@ -185,6 +185,24 @@ impl Postgres {
             ..Usage::default()
         };
         Ok(rows.iter().map(usage).fold(Usage::default(), Usage::plus))
+    }
+
+    pub(super) async fn used_by_agents(&self, since: Time) -> Result<Vec<Spending>, Error> {
+        let sql = "SELECT at, by, body::json #>> '{by,model}', usd_micros, tokens, wall_ms
+            FROM events WHERE wall_ms IS NOT NULL AND at >= $1";
+        let rows = self.read(sql, values![since.0]).await?;
+        let spending = |row: &Row| Spending {
+            day: time(row.get(0)),
+            by: row.get(1),
+            model: row.get(2),
+            usage: Usage {
+                usd_micros: nat(row.get(3)),
+                tokens: nat(row.get(4)),
+                wall_ms: nat(row.get(5)),
+                ..Usage::default()
+            },
+        };
+        Ok(rows::sum_spending(rows.iter().map(spending)))
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::change::Remembered;
 use crate::error::Error;
-use crate::record::{Cursor, EventQuery, StoredEvent};
+use crate::record::{Cursor, EventQuery, Spending, StoredEvent};
 use crate::rows::{self, EventColumns, int, nat, time};
 
 use super::writer::Tx;
@@ -208,6 +208,29 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, Error> {
         by: row.get(6)?,
         body: rows::event_body(version.is_some(), &row.get::<_, String>(7)?)?,
     })
+}
+
+/// Reads the usage of events with their agent and model, and adds it up by day.
+pub(super) fn spending(db: &Connection, since: Time) -> Result<Vec<Spending>, Error> {
+    let mut select = db.prepare_cached(
+        "SELECT at, by, json_extract(body, '$.by.model'), usd_micros, tokens, wall_ms FROM events
+        WHERE wall_ms IS NOT NULL AND at >= ?1",
+    )?;
+    let rows = select.query_map([since.0], |row| {
+        Ok(Spending {
+            day: time(row.get(0)?),
+            by: row.get(1)?,
+            model: row.get(2)?,
+            usage: Usage {
+                usd_micros: nat(row.get(3)?),
+                tokens: nat(row.get(4)?),
+                wall_ms: nat(row.get(5)?),
+                ..Usage::default()
+            },
+        })
+    })?;
+    let all: Vec<Spending> = rows.collect::<Result<_, _>>()?;
+    Ok(rows::sum_spending(all.into_iter()))
 }
 
 /// Sums usage here and not in SQL: our sums saturate, while a sum in `SQLite` overflows.

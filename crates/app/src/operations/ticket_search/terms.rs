@@ -27,6 +27,9 @@ pub const SEARCH_TERMS: [(&str, &str); 10] = [
     ("priority>50", "more urgent"),
 ];
 
+/// Terms of a filter that are used. A database refuses a query of thousands of words.
+const TERMS_MAX: usize = 30;
+
 /// A bound on a number, such as `cost>1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NumberBound {
@@ -85,6 +88,8 @@ pub struct TicketFilter {
     pub epic: Option<String>,
     /// Part of the repository's path.
     pub repository: Option<String>,
+    /// The whole path of the repository, for pages that know it.
+    pub exact_repository: Option<String>,
     /// Words in the id, the title or the epic, in lower case.
     pub words: Vec<String>,
     agents: Vec<String>,
@@ -99,12 +104,17 @@ impl TicketFilter {
     /// Parses a filter; a term that is not understood becomes a problem and is left out.
     pub fn parse(text: &str) -> Self {
         let mut filter = Self::default();
-        for term in text.split_whitespace() {
+        let mut terms = text.split_whitespace();
+        for term in terms.by_ref().take(TERMS_MAX) {
             let problems = filter.problems.len();
             filter.add(term);
             if filter.problems.len() == problems {
                 filter.terms.push(term.to_owned());
             }
+        }
+        if terms.next().is_some() {
+            let problem = format!("Only the first {TERMS_MAX} terms are used.");
+            filter.problems.push(problem);
         }
         filter
     }

@@ -108,7 +108,7 @@ impl ShownDiff<'_> {
             let row = place.and_then(|place| Some((place, hunk.rows.get(place)?)));
             // One side has fewer lines. An empty cell keeps the two sides level.
             let Some((place, row)) = row else {
-                return html! { td.line {} td.code.none {} };
+                return html! { td.line.none {} td.code.none {} };
             };
             let (class, sign) = kind_words(row.kind);
             html! {

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::super::PageContext;
 use super::super::layout::icon;
+use super::super::markdown::outside_link;
 use super::super::parts::{counted, duration, encode, grouped, outcome, short, stage, time, usd};
 use app::operations::TicketRow;
 
@@ -22,6 +23,12 @@ pub fn facts(ticket: &Ticket) -> Markup {
                 }
                 @if let Some(landed) = &ticket.landed {
                     dt { "Landed" } dd { code title=(landed.commit) { (short(&landed.commit)) } " on " code { (landed.branch) } }
+                }
+                @if let Some(change) = &ticket.change {
+                    dt { "Pull request" } dd {
+                        (outside_link(&change.url, &change.number.to_string())) " " (change.phase.as_str())
+                        @if !change.waits_for.is_empty() { ", waits for " (change.waits_for) }
+                    }
                 }
                 @if let Some(path) = &context.repository { dt { "Repository" } dd { code { (path.trim_end_matches("/.git")) } } }
                 @if let Some(branch) = &context.base_branch { dt { "Base" } dd { code { (branch) } } }
@@ -177,6 +184,7 @@ fn cap_bar(cap: &RemainingCap) -> Markup {
         CapUnit::Seconds => duration(amount.saturating_mul(1000)),
     };
     let unit = match cap.what {
+        CapUnit::Rounds if cap.of == 1 => " round",
         CapUnit::Rounds => " rounds",
         CapUnit::Tokens => " tokens",
         CapUnit::UsdMicros | CapUnit::Seconds => "",

@@ -1,5 +1,6 @@
 //! Findings of a ticket: each one with its way through the rounds, and all of them as a table.
 
+use findings::Severity;
 use flow::Ticket;
 use flow::ledger::{FindingStatus, LedgerEntry};
 use maud::{Markup, html};
@@ -10,6 +11,8 @@ use super::super::markdown::markdown;
 use super::super::parts::severity;
 use super::version_field;
 
+/// Open findings that are all shown with their text.
+const UNFOLDED_MAX: usize = 8;
 /// Rounds in the table; earlier ones are in the findings themselves.
 const ROUNDS_MAX: usize = 10;
 
@@ -22,7 +25,7 @@ pub fn finding(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> M
         ("Fix", &one.fix),
     ];
     html! {
-        details.finding id=(entry.id) open[entry.status.is_open()] data-finding {
+        details.finding id=(entry.id) open[is_unfolded(ticket, entry)] data-finding {
             summary {
                 (severity(entry.severity())) " " strong { (entry.id) } " " (one.title) " " (status(entry.status))
             }
@@ -56,6 +59,14 @@ pub fn finding(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> M
     }
 }
 
+/// Returns whether a finding is shown with its text. Of many, only the severe ones are.
+fn is_unfolded(ticket: &Ticket, entry: &LedgerEntry) -> bool {
+    let open = ticket.ledger.entries.iter();
+    let open = open.filter(|one| one.status.is_open()).count();
+    let is_severe = matches!(entry.severity(), Severity::Critical | Severity::High);
+    entry.status.is_open() && (open <= UNFOLDED_MAX || is_severe)
+}
+
 /// Renders the state of a finding by a mark and a word.
 fn status(status: FindingStatus) -> Markup {
     let (tone, mark) = match status {
@@ -78,7 +89,7 @@ fn waive_form(context: &PageContext, ticket: &Ticket, entry: &LedgerEntry) -> Ma
         details.inline {
             summary { "Waive" }
             form method="post" action=(action) {
-                (form_token(context)) (version_field(ticket))
+                (form_token(context)) (version_field(ticket.version))
                 label for=(field) { "Reason, recorded with your name" }
                 textarea id=(field) name="why" required rows="2" {}
                 button type="submit" { "Waive " (entry.id) }

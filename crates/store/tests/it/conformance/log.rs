@@ -211,6 +211,18 @@ pub async fn what_was_spent_is_added_up_from_a_time_on(house: TestStore) {
         store.spent_since(Time(3001)).await.unwrap(),
         Usage::default()
     );
+    // The same by day, agent and model.
+    let all = store.spending(Time(0)).await.unwrap();
+    let sum = all
+        .iter()
+        .fold(Usage::default(), |sum, one| sum.plus(one.usage));
+    assert_eq!(sum, used(7));
+    assert!(
+        all.iter()
+            .all(|one| one.day == Time(0) && !one.by.is_empty()),
+        "{all:?}"
+    );
+    assert!(store.spending(Time(3001)).await.unwrap().is_empty());
 }
 
 pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: TestStore) {
@@ -229,6 +241,13 @@ pub async fn what_was_spent_on_no_ticket_is_added_up_too(house: TestStore) {
     assert_eq!(
         store.spent_since(Time(2000)).await.unwrap(),
         used.plus(used)
+    );
+    let all = store.spending(Time(2000)).await.unwrap();
+    assert_eq!(all.len(), 1, "{all:?}");
+    let one = &all[0];
+    assert_eq!(
+        (one.day, one.usage, &one.model),
+        (Time(0), used.plus(used), &None)
     );
     assert_eq!(
         store.spent_since(Time(2001)).await.unwrap(),
