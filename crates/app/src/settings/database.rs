@@ -55,7 +55,7 @@ impl DatabaseSources {
 }
 
 /// Returns the address with its scheme in lower case. A scheme that is not PostgreSQL's is refused:
-/// it would be the name of a new and empty SQLite file, with the password in it.
+/// it would be the name of a new and empty `SQLite` file, with the password in it.
 fn normalize_address(address: &str) -> Result<String, Failure> {
     let address = address.trim();
     let is_word = |text: &str| {

@@ -120,22 +120,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     for line in columns(&rows) {
         out.line(line);
     }
-    let has_server = context.has_server();
-    if !stopped.is_empty() {
-        out.line(if has_server {
-            "\nwaiting for an agent or a worker of the server"
-        } else {
-            "\nno process works on these now; continue with"
-        });
-    }
-    for id in &stopped {
-        out.line(if has_server {
-            format!("  {id}")
-        } else {
-            // With the options that found this store, so that the line works when it is pasted.
-            context.pasteable(&format!("  countersign run {id}"))
-        });
-    }
+    print_stopped(&stopped, context);
     if let Some(review) = &commit_review {
         print_commit_review(review, out);
     }
@@ -143,6 +128,26 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     print_forges(&forges, out);
     print_pauses(&pauses, out);
     Ok(ExitKind::Done)
+}
+
+/// Prints the open tickets that no process works on now, and how to continue them.
+fn print_stopped(stopped: &[TicketId], context: &Context) {
+    let out = &context.out;
+    if stopped.is_empty() {
+        return;
+    }
+    if context.has_server() {
+        out.line("\nwaiting for an agent or a worker of the server");
+        for id in stopped {
+            out.line(format!("  {id}"));
+        }
+        return;
+    }
+    out.line("\nno process works on these now; continue with");
+    for id in stopped {
+        // With the options that found this store, so that the line works when it is pasted.
+        out.line(context.pasteable(&format!("  countersign run {id}")));
+    }
 }
 
 /// Returns the open tickets that no process works on now.
@@ -157,12 +162,11 @@ async fn stopped_tickets(
         limit: Some(LEASED_MAX),
         ..ListJobs::default()
     };
-    let leased = match working {
-        [] => Vec::new(),
-        _ => context
-            .ask(leased)
-            .await
-            .map_or_else(|_| Vec::new(), |jobs| jobs.items),
+    let leased = if working.is_empty() {
+        Vec::new()
+    } else {
+        let jobs = context.ask(leased).await;
+        jobs.map(|jobs| jobs.items).unwrap_or_default()
     };
     let is_claimed = |id: &TicketId| leased.iter().any(|job| job.ticket.as_ref() == Some(id));
     let mut stopped = Vec::new();

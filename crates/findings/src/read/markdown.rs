@@ -25,8 +25,22 @@ pub(super) struct SectionContext {
     pub settled: bool,
     /// Lists of findings count even under a summary.
     pub opens_asides: bool,
-    /// The text refuses: items of its lists are findings, also without a severity.
-    pub lists: bool,
+    pub unrated: UnratedItems,
+}
+
+/// Meaning of list items without a severity, outside of lists of findings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum UnratedItems {
+    #[default]
+    Remarks,
+    /// The text refuses, so each item is something to fix.
+    Findings,
+}
+
+impl SectionContext {
+    fn takes_unrated(&self) -> bool {
+        self.unrated == UnratedItems::Findings
+    }
 }
 
 /// Findings of a document, and its statements about earlier rounds.
@@ -43,7 +57,7 @@ pub(super) fn findings(root: &Section) -> MarkdownFindings {
 /// Reads the findings of a text that refuses.
 pub(super) fn listed_findings(root: &Section) -> MarkdownFindings {
     let context = SectionContext {
-        lists: true,
+        unrated: UnratedItems::Findings,
         ..SectionContext::default()
     };
     findings_in(root, &context)
@@ -160,7 +174,7 @@ fn open(child: &Section, context: &SectionContext, result: &mut MarkdownFindings
     }
     let numbered = label::split_ordinal(&child.heading).0.is_some();
     let is_unit = context.expected
-        || (context.lists && numbered)
+        || (context.takes_unrated() && numbered)
         || stands_alone(child, label.as_ref().map(|(_, plain)| *plain));
     if group || !is_unit {
         return walk(
@@ -194,7 +208,7 @@ fn inner(
         expected,
         settled: context.settled || (expected && topic::is_settled(&child.heading)),
         opens_asides: context.opens_asides,
-        lists: context.lists,
+        unrated: context.unrated,
     }
 }
 
@@ -302,14 +316,13 @@ fn own_blocks(section: &Section, context: &SectionContext, result: &mut Markdown
 }
 
 fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
-    let one_word = !context.lists
-        && unit.title.is_ascii()
+    let one_word = unit.title.is_ascii()
         && unit.title.split_whitespace().count() < 2
         && !unit.fields.is_telling()
         && !unit.fields.names_problem
         && !(unit.fields.problem.contains(' ')
             && locations::find_location(&unit.title).file.is_some());
-    if one_word
+    if (one_word && !context.takes_unrated())
         || unit.is_rated_as_nothing()
         || topic::is_nothing(&unit.title)
         || (topic::is_praise(&unit.title) && !context.expected)
@@ -326,7 +339,7 @@ fn is_finding(unit: &FindingUnit, context: &SectionContext) -> bool {
     if unit.is_item && unit.fields.severity.is_some() && unit.fields.is_located() {
         return true;
     }
-    if unit.is_item && context.lists {
+    if unit.is_item && context.takes_unrated() {
         return true;
     }
     let place = locations::find_location(&unit.title);

@@ -20,9 +20,9 @@ pub fn fit(arguments: &mut JsonObject, schema: &JsonObject) {
     let field_of = |name: &str| fields.and_then(|fields| fields.get(name));
     arguments
         .retain(|name, value| !value.is_null() || field_of(name).is_none() || is_required(name));
-    for (name, value) in arguments.iter_mut() {
-        let wants_integer = field_of(name)
-            .is_some_and(|field| allowed_types(field).iter().any(|one| *one == "integer"));
+    for (name, value) in arguments {
+        let wants_integer =
+            field_of(name).is_some_and(|field| allowed_types(field).contains(&"integer"));
         if let Some(number) = wants_integer.then(|| to_integer(value)).flatten() {
             *value = Value::Number(number);
         }

@@ -6,7 +6,7 @@ use super::{Clone, assignment};
 use crate::support::World;
 use crate::support::server::Server;
 
-/// What a person says to an agent's question reaches the agent, before it works on.
+/// The person's words reach the agent that asked, before it works on.
 #[test]
 fn the_answer_to_a_request_for_help_reaches_the_agent() {
     let world = World::new();
