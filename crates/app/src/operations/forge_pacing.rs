@@ -161,7 +161,7 @@ impl ForgeTransport for PacedTransport {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::time::Instant;
+    use tokio::time::Instant;
 
     use super::*;
 

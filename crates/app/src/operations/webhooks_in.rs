@@ -16,7 +16,8 @@ use super::tasks::{self, TaskRequest};
 use super::{App, connection_status};
 use crate::failure::Failure;
 use crate::settings::connections::ForgeLink;
-use flow::Role;
+use engine::coordinator::Once;
+use flow::{Policy, Role, Ticket};
 
 /// A webhook as it arrived.
 #[derive(Clone, Copy)]
@@ -227,8 +228,15 @@ pub async fn receive_generic(
         None => None,
     };
     if webhook.agent_id.is_some() {
+        let mut app = app.acting_as(identity.actor.clone());
+        // A sender that repeats itself gets the task of its first call.
+        app.call.once = delivery.map(|delivery| Once {
+            key: format!("generic/{}/{delivery}", identity.actor.agent),
+            payload_hash: engine::hash::short_sha256(format!("{webhook:?}").as_bytes()),
+            answer: |ticket: &Ticket, _: &Policy| Value::from(ticket.id.as_str()),
+        });
         let request = task_request(&webhook, number);
-        let queued = Box::pin(tasks::queue_task(app, identity, request)).await?;
+        let queued = Box::pin(tasks::queue_task(&app, identity, request)).await?;
         return Ok(GenericOutcome::Queued(queued));
     }
     let subject = match (number, webhook.issue) {

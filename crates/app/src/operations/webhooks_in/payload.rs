@@ -8,6 +8,9 @@ use crate::operations::forge_work::ForgeSubject;
 /// Branches of a status that are looked at. GitHub sends ten at most.
 const BRANCHES_MAX: usize = 10;
 
+/// Names of the statuses that Countersign itself writes.
+const GATES: [&str; 2] = ["countersign", "countersign/review"];
+
 /// Repository and place of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookNews {
@@ -84,7 +87,7 @@ fn github_subject(event: &str, json: &Value) -> Option<ForgeSubject> {
     if let Some(number) = number(json, &path).filter(|_| is_check) {
         return Some(ForgeSubject::Change(number));
     }
-    let is_our_gate = text(json, "/context").is_some_and(|name| name.starts_with("countersign"));
+    let is_our_gate = text(json, "/context").is_some_and(|name| GATES.contains(&name.as_str()));
     match event {
         // Each gate that we write comes back as news.
         "status" if is_our_gate => None,
@@ -168,7 +171,10 @@ mod tests {
         assert_eq!(github("status", json!({})), Some(ForgeSubject::Repository));
         let branch = |name: &str| Some(ForgeSubject::Branch(name.to_owned()));
         let checked = json!({"branches": [{"name": "topic"}, {"name": "other"}]});
-        assert_eq!(github("status", checked), branch("topic"));
+        assert_eq!(github("status", checked.clone()), branch("topic"));
+        let mut own = checked;
+        own["context"] = json!("countersign/review");
+        assert_eq!(github("status", own), None);
         let checked = json!({"check_suite": {"pull_requests": [], "head_branch": "topic"}});
         assert_eq!(github("check_suite", checked), branch("topic"));
         let queued =

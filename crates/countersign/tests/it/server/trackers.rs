@@ -264,3 +264,66 @@ fn a_merge_request_of_gitlab_is_reviewed_without_a_ticket_and_posted_once() {
         "nothing is written twice"
     );
 }
+
+fn example(name: &str) -> String {
+    std::fs::read_to_string(crate::docs::root().join("examples/forges").join(name)).unwrap()
+}
+
+#[test]
+fn the_examples_for_actions_and_automation_queue_one_task_each() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let service = server.token("automation", "service", &[]);
+    let queued = || {
+        let jobs = world.json(&["queue", "list", "--queue", "qa"]).to_string();
+        jobs.matches("\"queue\":\"qa\"").count()
+    };
+
+    // The step of the workflow, with the variables that the runner sets.
+    let workflow: Value = serde_saphyr::from_str(&example("github-queue-review.yml")).unwrap();
+    let step = &workflow["jobs"]["queue-review"]["steps"][0];
+    let variables = step["env"].as_object().unwrap();
+    assert_eq!(variables.len(), 5, "{variables:?}");
+    let head = "1".repeat(40);
+    let line = format!(
+        "export QUEUE_ENDPOINT={} TOKEN={service} NUMBER=456 REPOSITORY=o/r HEAD={head}; {}",
+        server.url,
+        step["run"].as_str().unwrap()
+    );
+    for _ in 0..2 {
+        world
+            .shell("bash", &line)
+            .ends_with(0)
+            .says("\"queue\":\"qa\"");
+        assert_eq!(queued(), 1);
+    }
+
+    // The rule, with the smart values that Jira fills in.
+    let rule: Value = serde_json::from_str(&example("jira-automation.json")).unwrap();
+    let action = &rule["action"];
+    let filled = |value: &Value| {
+        let text = value
+            .to_string()
+            .replace("TOKEN (mark the header as hidden)", &service);
+        let text = text.replace("{{issue.key}}", "PROJ-123");
+        let text = text.replace("{{issue.status.name}}", "Code Review");
+        text.replace("{{issue.updated.jqlDateTime}}", "2026-11-19 22:54")
+    };
+    let headers: Value = serde_json::from_str(&filled(&action["headers"])).unwrap();
+    let headers = headers.as_object().unwrap().iter();
+    let headers: Vec<(&str, &str)> = headers
+        .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+        .collect();
+    let address = action["web request URL"].as_str().unwrap();
+    let path = address.strip_prefix("https://countersign.example").unwrap();
+    let body = filled(&action["custom data"]);
+    assert!(!body.contains("{{"), "{body}");
+    let send = |body: &str| server.send("POST", path, &headers, body);
+    let first = send(&body).is(202).json();
+    assert_eq!(send(&body).is(202).json(), first, "it is repeated");
+    assert_eq!(queued(), 2);
+    // The same key for something else is a mistake of the sender.
+    let other = body.replace("PROJ-123", "PROJ-124");
+    assert!(send(&other).status >= 400);
+    assert_eq!(queued(), 2);
+}
