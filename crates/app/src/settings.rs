@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use engine::certificates::{Certificates, VARIABLES};
+
 use crate::failure::Failure;
 
 /// Values from flags and the environment, read once.
@@ -256,6 +258,11 @@ pub fn inherited_variables<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(OsS
     let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
     set.filter(|(_, value): &(OsString, OsString)| !value.is_empty())
         .collect()
+}
+
+/// Returns the person's certificate authorities, as far as runs may have them.
+pub fn certificates() -> Certificates {
+    Certificates::select(inherited_variables(VARIABLES.into_iter()))
 }
 
 /// Returns whether Countersign started the process that this one runs in: an agent, a check or a

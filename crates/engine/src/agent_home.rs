@@ -3,11 +3,29 @@
 //! We are not sandboxed, so a symbolic link that the agent left would make us write where the
 //! agent could not. No agent runs there at the same time.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
 
 use crate::private_files;
+
+/// Returns the variables that make a directory the home of a run.
+///
+/// Java ignores `HOME`: it reads the home directory of the user's account, which a run may not
+/// write to. So Maven and Gradle are told by variables of their own.
+pub fn variables(home: &Path) -> Vec<(&'static str, OsString)> {
+    let mut variables = vec![
+        ("HOME", home.into()),
+        ("GRADLE_USER_HOME", home.join(".gradle").into()),
+    ];
+    // The script of Maven splits the value at spaces and knows no quotes.
+    let text = home.to_string_lossy();
+    if !text.contains(char::is_whitespace) {
+        variables.push(("MAVEN_OPTS", format!("-Duser.home={text}").into()));
+    }
+    variables
+}
 
 /// Prepares the path of a file below the directory: creates real directories on the way and
 /// removes anything at its end. Links and files in the way belonged to the agent and are removed.
@@ -56,6 +74,20 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn java_finds_the_home_of_the_run() {
+        let has_maven = |home: &str| {
+            let all = variables(Path::new(home));
+            assert!(all.contains(&("HOME", home.into())));
+            let gradle = format!("{home}/.gradle").into();
+            assert!(all.contains(&("GRADLE_USER_HOME", gradle)));
+            let maven = format!("-Duser.home={home}").into();
+            all.contains(&("MAVEN_OPTS", maven))
+        };
+        assert!(has_maven("/data/home"));
+        assert!(!has_maven("/my data/home"));
+    }
 
     #[test]
     fn what_an_agent_left_in_its_home_leads_nowhere_else() {

@@ -5,6 +5,7 @@ pub mod activity;
 pub mod agent;
 pub mod agent_home;
 pub mod caches;
+pub mod certificates;
 pub mod check;
 pub mod cleanup;
 pub mod clock;

@@ -197,9 +197,15 @@ impl fmt::Display for ProcessExit {
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::WallLimit => f.write_str("stopped at its time limit"),
             Self::IdleLimit => f.write_str("stopped after it had been silent for too long"),
+            // The count ends as soon as it is over the limit, so both numbers are lower bounds.
+            Self::DiskLimit { bytes, files: 0 } => write!(
+                f,
+                "stopped at its disk limit, after at least {} MiB",
+                bytes >> 20
+            ),
             Self::DiskLimit { bytes, files } => write!(
                 f,
-                "stopped after it had put {} MiB in {files} files on the disk",
+                "stopped at its disk limit, after at least {} MiB in {files} files",
                 bytes >> 20
             ),
             Self::Cancelled => f.write_str("cancelled"),

@@ -15,6 +15,7 @@ use flow::{Actor, Policy, Role, Task, Ticket, TicketId, Time};
 
 use crate::agent::Adapter;
 use crate::caches::ProjectSetup;
+use crate::certificates::Certificates;
 use crate::check::Check;
 use crate::coordinator::{Coordinator, Error, ProgressListener, Report};
 use crate::git::{CommitIdentity, Repository};
@@ -42,6 +43,8 @@ pub struct Project {
     pub repo_sync: Option<RepoSync>,
     /// `PATH` for agents and checks.
     pub path: OsString,
+    /// Certificate authorities of the person, for every run.
+    pub certificates: Certificates,
     /// Sandbox profile of runs; `None` if the policy switches the sandbox off.
     pub sandbox_profile: Option<SandboxProfile>,
     /// Server that agents can call.
@@ -313,6 +316,7 @@ impl Project {
             ("LANG".into(), "C.UTF-8".into()),
             ("LC_ALL".into(), "C.UTF-8".into()),
         ];
+        environment.extend(self.certificates.variables.clone());
         environment.extend(
             self.sandbox_profile
                 .iter()

@@ -26,6 +26,7 @@ mod verify;
 
 pub use build::{describe_forbidden_paths, known_red_checks};
 pub use fallback::fallback_agent;
+pub(crate) use job::retry_wait_ms;
 pub use open_answers::{needs_verifier, waiting_for_verifier};
 pub use person::{available_choices, role_to_reassign};
 pub use table::{allowed_roles, allowed_stages};

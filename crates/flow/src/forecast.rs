@@ -120,11 +120,16 @@ pub fn forecast_round(
 }
 
 fn by_own_rounds(rounds: &[Round]) -> Option<(Option<Usage>, ForecastBasis)> {
-    let n = u32::try_from(rounds.len()).ok().filter(|n| *n > 0)?;
+    let mean = mean_of_rounds(rounds)?;
+    let rounds = u32::try_from(rounds.len()).ok()?;
+    Some((Some(mean), ForecastBasis::OwnRounds { rounds }))
+}
+
+/// Returns the mean usage of the rounds; `None` if there are none.
+pub fn mean_of_rounds(rounds: &[Round]) -> Option<Usage> {
     let add = |sum: Usage, round: &Round| sum.plus(round.usage);
     let sum = rounds.iter().fold(Usage::default(), add);
-    let mean = divide_usage(sum, u64::from(n));
-    Some((Some(mean), ForecastBasis::OwnRounds { rounds: n }))
+    (!rounds.is_empty()).then(|| divide_usage(sum, rounds.len() as u64))
 }
 
 fn by_agent_history(
@@ -234,8 +239,8 @@ pub fn describe_remaining(left: &[RemainingCap]) -> String {
 impl Forecast {
     pub fn describe(&self) -> String {
         let about = self.usage.map(|usage| {
-            let (cost, secs) = (format_dollars(usage.usd_micros), usage.wall_ms / 1000);
-            format!("about {cost}, {} tokens, {secs} s", usage.tokens)
+            let (cost, secs) = (usage.describe_mean(), usage.wall_ms / 1000);
+            format!("{cost}, {} tokens, {secs} s", usage.tokens)
         });
         let about = about.unwrap_or_else(|| "unknown".to_owned());
         let why = match &self.basis {

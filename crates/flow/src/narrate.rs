@@ -1,6 +1,7 @@
 //! Sentences about the events of a ticket, for people who watch it or read its log.
 
 mod details;
+mod failed_job;
 mod reason;
 mod red_checks;
 mod stated;
@@ -18,6 +19,7 @@ use details::{
     describe_added, describe_change, describe_cost_so_far, describe_signers, describe_start,
     describe_unchanged,
 };
+use failed_job::describe_failed_job;
 pub use reason::describe_reason;
 use red_checks::describe_red_output;
 pub use red_checks::{describe_evidence, red_check_ends};
@@ -104,8 +106,11 @@ pub fn narrate(
 ) -> Vec<Sentence> {
     // A verdict begins the next round, but its event belongs to the round before.
     let round = before.map_or(after.round, |ticket| ticket.round);
-    let unchanged = before.and_then(|before| describe_unchanged(before, event, after));
-    let mut story = vec![unchanged.unwrap_or_else(|| describe_event(event, round, after, policy))];
+    let special = before.and_then(|before| {
+        describe_unchanged(before, event, after)
+            .or_else(|| describe_failed_job(before, event, after, policy))
+    });
+    let mut story = vec![special.unwrap_or_else(|| describe_event(event, round, after, policy))];
     story.extend(describe_red_output(event));
     let reported = list_reported(event, after).into_iter();
     story.extend(reported.map(|line| plain("finding", line)));

@@ -41,6 +41,23 @@ impl Usage {
         }
     }
 
+    /// Formats the amount alone: `$1.20`, or `≥ $1.20` if the price of a run is unknown.
+    pub fn describe_amount(self) -> String {
+        let least = if self.unpriced_runs > 0 { "≥ " } else { "" };
+        format!("{least}{}", format_dollars(self.usd_micros))
+    }
+
+    /// Formats the mean of several rounds: `about $1.20`, or `at least $1.20` if the price of a run
+    /// is unknown.
+    pub fn describe_mean(self) -> String {
+        let about = if self.unpriced_runs > 0 {
+            "at least"
+        } else {
+            "about"
+        };
+        format!("{about} {}", format_dollars(self.usd_micros))
+    }
+
     /// Formats the cost: `$1.20`, `$1.20 (estimated)` or `≥ $1.20, codex: price unknown`. Without
     /// the names of the agents it counts their runs.
     pub fn describe_cost<'a>(self, unpriced: impl IntoIterator<Item = &'a String>) -> String {

@@ -152,7 +152,7 @@ pub fn require_name(name: Option<&String>, role: &str) -> Result<String, Failure
     name.cloned().ok_or_else(|| {
         Failure::usage(format!("no {role} is named"))
             .hint(format!(
-                "choose one with --{role} AGENT, or `{role} = \"…\"` in {}",
+                "choose one with --{role} AGENT, or `{role} = \"…\"` in {}, which `countersign init` writes",
                 file::NAME
             ))
             .hint(agent_forms_help())

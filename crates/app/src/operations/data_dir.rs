@@ -76,6 +76,11 @@ pub fn prepare(data: &Path) -> Result<Option<String>, Failure> {
         1 => "1 file or directory".to_owned(),
         count => format!("{count} files and directories"),
     };
+    if old_mode & OTHERS_MODE == 0 {
+        return Ok(Some(format!(
+            "in {data}, {inside} were open to other users of this machine; it is now closed to them"
+        )));
+    }
     Ok(Some(format!(
         "{data} could be read by other users of this machine (mode {old_mode:04o}); it is now \
          closed to them, with {inside} in it"

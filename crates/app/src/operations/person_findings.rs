@@ -2,7 +2,7 @@
 //! person ran. They enter the ledger and are reworked and verified like a reviewer's.
 
 use engine::git::{Oid, Repository};
-use findings::{Finding, Rating, Severity};
+use findings::{Finding, Rating, ReviewFormat, Severity};
 use flow::ticket::Submission;
 use flow::{EventKind, Ticket};
 use schemars::JsonSchema;
@@ -83,6 +83,14 @@ pub async fn import(
     let roots: Vec<&str> = root.iter().map(String::as_str).collect();
     let review = findings::read_with_roots(&roots, text);
     let mut findings = findings::write::stated_findings(&review);
+    let is_report = matches!(
+        review.format,
+        ReviewFormat::Sarif | ReviewFormat::Rdjson | ReviewFormat::Linter
+    );
+    if findings.is_empty() && is_report && review.remarks.is_empty() {
+        // A clean report is an ordinary answer of a tool, not a mistake. It approves nothing.
+        return Ok((stored.ticket, Vec::new()));
+    }
     if findings.is_empty() {
         return Err(Failure::usage("the report has no finding that could be read").hint(
             "`countersign findings parse FILE` shows how it is read; SARIF, rdjson, GitLab code quality, Checkstyle, JUnit, the JSON of linters and review texts are known",

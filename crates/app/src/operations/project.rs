@@ -27,9 +27,9 @@ use super::{App, agent_roles, briefs, config, sandboxing, service};
 use crate::failure::Failure;
 use crate::settings::Environment;
 use crate::settings::file::{self, ProjectSettings};
-use crate::settings::inherited_variables;
 use crate::settings::layers;
 use crate::settings::ticket_file::TicketRequest;
+use crate::settings::{certificates, inherited_variables};
 
 /// Number of commit subjects that a builder sees as examples of the project's style.
 const SUBJECTS_SHOWN: usize = 10;
@@ -176,6 +176,7 @@ pub fn build_project(
         config,
         repo_sync: None,
         path: environment.path.clone(),
+        certificates: certificates(),
         sandbox_profile: sandbox,
         server: service::agent_server_source(environment),
     };

@@ -56,13 +56,15 @@ pub async fn find_or_add(
             break;
         };
         let has_ended = stored.ticket.stage.is_terminal();
+        let is_elsewhere = !is_of_repository(&project.git, &stored.ticket);
         // An open ticket is continued. A ticket with an id of its own is continued in any state, so
         // that its end is shown.
-        if !has_ended || has_own_id {
+        if has_own_id || !(has_ended || is_elsewhere) {
             require_same_repository(&project.git, &stored.ticket)?;
             return Ok(StartedRun { id, resumed: true });
         }
-        // The same sentence after its ticket has ended asks for a new ticket.
+        // The same sentence asks for a new ticket, after its ticket has ended and in another
+        // repository.
         id = parse_ticket_id(&format!("{}-{copy}", id_for(&request.spec.title)))?;
     }
     let mut spec = request.spec;
@@ -89,16 +91,23 @@ pub async fn find_or_add(
 
 /// Refuses a ticket of another repository.
 fn require_same_repository(git: &Repository, ticket: &Ticket) -> Result<(), Failure> {
-    let here = git.common_dir();
-    match &ticket.spec.context.repository {
-        // Its commits are not here, and a worktree would be made in the wrong repository.
-        Some(there) if Path::new(there) != here => Err(Failure::usage(format!(
-            "{} belongs to the repository {there}",
-            ticket.id
-        ))
-        .hint("run it from there, or give your ticket another id")),
-        Some(_) | None => Ok(()),
+    if is_of_repository(git, ticket) {
+        return Ok(());
     }
+    // Its commits are not here, and a worktree would be made in the wrong repository.
+    let there = ticket.spec.context.repository.as_deref();
+    Err(Failure::usage(format!(
+        "{} belongs to the repository {}",
+        ticket.id,
+        there.unwrap_or_default()
+    ))
+    .hint("run it from there, or give your ticket another id"))
+}
+
+/// Whether the ticket belongs to this repository, or to none yet.
+fn is_of_repository(git: &Repository, ticket: &Ticket) -> bool {
+    let there = ticket.spec.context.repository.as_deref();
+    there.is_none_or(|there| Path::new(there) == git.common_dir())
 }
 
 /// Submits the ticket's branch in the person's name.

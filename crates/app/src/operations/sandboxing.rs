@@ -7,7 +7,7 @@ use flow::policy::SandboxMode;
 
 use super::config;
 use crate::failure::Failure;
-use crate::settings::Environment;
+use crate::settings::{Environment, certificates};
 
 /// Warning at the start of a run whose policy turns the sandbox off.
 pub const NO_SANDBOX_WARNING: &str = "sandbox = \"off\": agents run with your own rights, and a reviewer's changes are detected only afterwards";
@@ -94,6 +94,7 @@ fn profile_at(
     let home = environment.home.as_deref();
     let mut profile = SandboxProfile::new(level, home, &environment.path, &private, extra_paths);
     profile.read.push(environment.program.clone());
+    profile.read.extend(certificates().files);
     profile
 }
 

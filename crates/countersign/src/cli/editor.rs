@@ -4,6 +4,7 @@
 //! is shown.
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use engine::agent::CommandAgent;
@@ -16,6 +17,10 @@ use app::failure::{ExitKind, Failure};
 use app::settings::ticket_file::{self, BYTES_MAX, TITLE_TO_REPLACE, TicketRequest};
 use app::settings::{editor, read_bounded};
 
+/// Mode of a file in our own directory, where everything is closed to others.
+const PRIVATE_MODE: u32 = 0o600;
+/// Mode of a file of the project, less the person's umask.
+const SHARED_MODE: u32 = 0o666;
 /// Number of times an invalid ticket is opened in the editor.
 /// A loop without an end would trap a person whose editor returns at once.
 const TRIES_MAX: u32 = 5;
@@ -46,7 +51,7 @@ pub async fn new_ticket(
     // Two commands at the same time must not share a file.
     let path = data.join(format!("new-ticket-{}.md", std::process::id()));
     let created = engine::private_files::make_dir(data).map_err(|error| write_error(data, &error));
-    created.and_then(|()| write_new(&path, title))?;
+    created.and_then(|()| write_new(&path, title, PRIVATE_MODE))?;
     let Some(request) = edit_until_valid(&path, title)? else {
         // The user has written nothing into it.
         removed(&path, std::fs::remove_file(&path));
@@ -59,7 +64,7 @@ pub async fn new_ticket(
         // The ticket is in the store now.
         removed(&path, std::fs::remove_file(&path));
     }
-    exit.map_err(|failure| failure.hint(format!("your text is saved in {}", path.display())))
+    exit.map_err(|failure| failure.hint(saved_hint(&path)))
 }
 
 /// Writes a ticket file that stays with the project.
@@ -69,7 +74,7 @@ fn write_ticket_file(
     no_edit: bool,
     context: &Context,
 ) -> Result<ExitKind, Failure> {
-    write_new(path, title)?;
+    write_new(path, title, SHARED_MODE)?;
     if !no_edit {
         open_editor(path)?;
     }
@@ -82,14 +87,20 @@ fn write_ticket_file(
 }
 
 // An existing file is refused: it may be a ticket that somebody wrote.
-fn write_new(path: &Path, title: Option<&str>) -> Result<(), Failure> {
+fn write_new(path: &Path, title: Option<&str>, mode: u32) -> Result<(), Failure> {
     let file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
+        .mode(mode)
         .open(path);
     let text = ticket_file::template(title);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| write_error(path, &error))
+}
+
+fn saved_hint(path: &Path) -> String {
+    let path = path.display();
+    format!("your text is saved in {path}; add it with: countersign ticket add {path}")
 }
 
 fn write_error(path: &Path, error: &std::io::Error) -> Failure {
@@ -107,7 +118,7 @@ fn edit_until_valid(path: &Path, title: Option<&str>) -> Result<Option<TicketReq
         }
         let failure = match read_ticket(path, &bytes) {
             Ok(request) => return Ok(Some(request)),
-            Err(failure) => failure.hint(format!("your text is saved in {}", path.display())),
+            Err(failure) => failure.hint(saved_hint(path)),
         };
         if !std::io::stdin().is_terminal() {
             return Err(failure);
@@ -120,7 +131,7 @@ fn edit_until_valid(path: &Path, title: Option<&str>) -> Result<Option<TicketReq
     Err(Failure::usage(format!(
         "the ticket is still not valid after {TRIES_MAX} tries"
     ))
-    .hint(format!("your text is saved in {}", path.display())))
+    .hint(saved_hint(path)))
 }
 
 fn read_ticket(path: &Path, bytes: &[u8]) -> Result<TicketRequest, Failure> {
@@ -140,8 +151,9 @@ fn open_editor(path: &Path) -> Result<(), Failure> {
     let ended = engine::process::run_at_terminal(&command.program, &command.args, path);
     match ended {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::error(format!("the editor {line:?} failed"))
-            .hint(format!("your text is saved in {}", path.display()))),
+        Ok(false) => {
+            Err(Failure::error(format!("the editor {line:?} failed")).hint(saved_hint(path)))
+        }
         Err(error) => {
             Err(Failure::usage(format!("could not start the editor {line:?}: {error}")).hint(hint))
         }

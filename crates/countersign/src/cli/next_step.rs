@@ -96,19 +96,49 @@ async fn open_tickets(context: &Context) -> Result<Vec<app::operations::TicketRo
     Ok(context.ask(query).await?.items)
 }
 
+/// Builds the error of `countersign run` without a ticket: it names the commands that go on with
+/// the open tickets of this repository.
+pub(super) async fn missing_ticket(context: &Context) -> Failure {
+    let missing =
+        Failure::usage("say what to run: a sentence, a ticket file, or the id of a ticket");
+    // Without a repository, or with a broken database, the sentence above is enough.
+    let open = match look(context).await {
+        Ok(Situation::Configured) => open_tickets(context).await.unwrap_or_default(),
+        Ok(Situation::NoRepository(_) | Situation::NotConfigured) | Err(_) => Vec::new(),
+    };
+    let commands = open.iter().filter_map(|row| {
+        let command = command_for(row, context.has_server())?;
+        Some(format!("{}  ({})", context.pasteable(&command), row.stage))
+    });
+    commands
+        .chain(["countersign run \"what you want changed\"".to_owned()])
+        .fold(missing, Failure::hint)
+}
+
+/// Returns the command that goes on with a ticket; `None` if it waits for something else.
+fn command_for(row: &app::operations::TicketRow, has_server: bool) -> Option<String> {
+    if row.stage.waits_for_decision() {
+        return Some(format!("countersign escalation show {}", row.id));
+    }
+    row.stage.is_active().then(|| {
+        if has_server {
+            // The server's agents and workers take it.
+            format!("countersign log {} --follow", row.id)
+        } else {
+            format!("countersign run {}", row.id)
+        }
+    })
+}
+
 /// Returns the command for the most urgent ticket: an escalation first, then unfinished work.
 fn next_command(open: &[app::operations::TicketRow], has_server: bool) -> String {
     // An escalation waits for a person; everything else can go on by itself.
     let escalated = open.iter().find(|row| row.stage.waits_for_decision());
-    if let Some(row) = escalated {
-        return format!("countersign escalation show {}", row.id);
-    }
-    match open.iter().find(|row| row.stage.is_active()) {
-        // The server's agents and workers take it.
-        Some(row) if has_server => format!("countersign log {} --follow", row.id),
-        Some(row) => format!("countersign run {}", row.id),
-        None => "countersign run \"what you want changed\"".to_owned(),
-    }
+    let active = open.iter().find(|row| row.stage.is_active());
+    escalated
+        .or(active)
+        .and_then(|row| command_for(row, has_server))
+        .unwrap_or_else(|| "countersign run \"what you want changed\"".to_owned())
 }
 
 fn print_tickets(open: &[app::operations::TicketRow], context: &Context) {

@@ -11,7 +11,7 @@ use engine::coordinator::ProgressUpdate;
 use engine::process::ProcessExit;
 use flow::narrate::Mood;
 use flow::ticket::CheckResult;
-use flow::usage::format_dollars;
+use flow::usage::Usage;
 use flow::{Stage, Ticket, TicketId, Time};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -39,7 +39,7 @@ pub struct RunProgress {
     lanes: BTreeMap<TicketId, TicketLane>,
     /// Cost of each ticket, including idle ones.
     /// A ticket that waits for a person has no lane, but its cost counts for the epic.
-    spent: BTreeMap<TicketId, u64>,
+    spent: BTreeMap<TicketId, Usage>,
     stopping: bool,
 }
 
@@ -49,8 +49,7 @@ struct TicketLane {
     title: String,
     stage: Stage,
     round: u32,
-    usd_micros: u64,
-    tokens: u64,
+    spent: Usage,
     checks: BTreeMap<String, CheckMark>,
     /// Running agents, by job and name.
     runs: BTreeMap<(u32, String), RunningAgent>,
@@ -95,8 +94,7 @@ impl RunProgress {
 
     pub fn apply_update(&mut self, update: &ProgressUpdate) {
         let ticket = &update.after;
-        self.spent
-            .insert(ticket.id.clone(), ticket.spent.ticket.usd_micros);
+        self.spent.insert(ticket.id.clone(), ticket.spent.ticket);
         if ticket.stage.is_terminal() {
             self.ended.insert(ticket.id.clone());
         } else {
@@ -168,8 +166,13 @@ impl RunProgress {
 
     fn bar(&self, all: usize, width: usize, now: Time, glyphs: &Glyphs) -> Line<'static> {
         let done = self.ended.len();
-        let running: u64 = self.lanes.values().map(TicketLane::running_cost).sum();
-        let spent = self.spent.values().sum::<u64>() + running;
+        let add = |sum: Usage, spent: &Usage| sum.plus(*spent);
+        let mut spent = self.spent.values().fold(Usage::default(), add);
+        spent.usd_micros += self
+            .lanes
+            .values()
+            .map(TicketLane::running_cost)
+            .sum::<u64>();
         let (full, rest) = glyphs.bar(done, all, BAR_MAX.min(width / 3));
         let mut spans = vec![
             Span::styled(full, mood_style(Mood::Good)),
@@ -179,7 +182,7 @@ impl RunProgress {
         let parts = [
             Some(format!("{} at work", self.lanes.len())),
             Some(format_elapsed(now.0 - self.began.0)),
-            (spent > 0).then(|| format_dollars(spent)),
+            (spent.usd_micros > 0).then(|| spent.describe_amount()),
         ];
         for part in parts.into_iter().flatten() {
             spans.push(Span::styled(format!(" {} {part}", glyphs.dot), dim()));
@@ -212,8 +215,7 @@ fn update_lane(lane: Option<TicketLane>, ticket: &Ticket) -> TicketLane {
         title: findings::one_line(&ticket.spec.title),
         stage: ticket.stage,
         round: ticket.round,
-        usd_micros: spent.usd_micros,
-        tokens: spent.tokens,
+        spent,
         checks,
         runs: lane.map(|lane| lane.runs).unwrap_or_default(),
     }
@@ -243,7 +245,7 @@ impl TicketLane {
     }
 
     fn tokens(&self) -> u64 {
-        self.tokens + self.runs.values().map(|run| run.tokens).sum::<u64>()
+        self.spent.tokens + self.runs.values().map(|run| run.tokens).sum::<u64>()
     }
 
     fn apply_check_activity(&mut self, activity: Activity) {
@@ -289,9 +291,10 @@ impl TicketLane {
             Span::raw(format!("  round {}", self.round)),
             Span::styled(format!("  {}", format_elapsed(now.0 - began.0)), dim()),
         ];
-        let (usd, tokens) = (self.usd_micros + self.running_cost(), self.tokens());
-        if usd > 0 {
-            spans.push(Span::raw(format!("  {}", format_dollars(usd))));
+        let (mut spent, tokens) = (self.spent, self.tokens());
+        spent.usd_micros += self.running_cost();
+        if spent.usd_micros > 0 {
+            spans.push(Span::raw(format!("  {}", spent.describe_amount())));
         } else if tokens > 0 {
             spans.push(Span::styled(
                 format!("  {} tokens", format_count(tokens)),

@@ -15,7 +15,7 @@ use flow::{Stage, Ticket, TicketId};
 use super::out::Out;
 use super::progress_output::{ProgressFormat, ProgressReporter, TicketCount, start_reporting};
 use super::signals::StopRequests;
-use super::{Context, demo, epic, escalation, prompt, ticket};
+use super::{Context, demo, epic, escalation, next_step, prompt, ticket};
 use app::failure::{ExitKind, Failure};
 use app::operations::agents::known_names;
 use app::operations::project::{ProjectOptions, load_project};
@@ -42,7 +42,7 @@ pub struct Args {
     /// Ticket file (Markdown or YAML), epic (YAML with `tickets`), id of an existing ticket, or a
     /// sentence.
     #[arg(value_name = "TICKET")]
-    ticket: String,
+    ticket: Option<String>,
     // The help lists the known agents, so it is made from the list of them.
     #[arg(long, value_name = "AGENT", help = builder_help())]
     builder: Option<String>,
@@ -110,12 +110,15 @@ A ticket file:
   - An empty name is refused.";
 
 pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure> {
+    let Some(words) = args.ticket.clone() else {
+        return Err(next_step::missing_ticket(context).await);
+    };
     // Refused before anything is loaded, with what to use instead.
-    let epic = epic::read_epic_file(context, &args.ticket)?;
+    let epic = epic::read_epic_file(context, &words)?;
     let options = project_options(&args, epic.as_ref());
     // Before the app is opened: a dry run creates no data directory.
     if args.dry_run {
-        return print_dry_run(&args.ticket, &options, epic.as_ref(), context).await;
+        return print_dry_run(&words, &options, epic.as_ref(), context).await;
     }
     // JSON progress makes the whole output JSON.
     let context = &context.with_json(args.progress == ProgressFormat::Json);
@@ -126,7 +129,7 @@ pub async fn perform(args: Args, context: &Context) -> Result<ExitKind, Failure>
     // next start.
     let retention = tokio::spawn(app::operations::clean::apply_retention(app.clone()));
     // Boxed, because this future holds the whole run.
-    let result = Box::pin(run_ticket(args, options, epic, app, context)).await;
+    let result = Box::pin(run_ticket((args, &words), options, epic, app, context)).await;
     stopper.stop();
     retention.abort();
     // After the result: the last event is most often the one that a person wants to be notified of.
@@ -153,7 +156,7 @@ async fn start_notifications(
 }
 
 async fn run_ticket(
-    args: Args,
+    (args, words): (Args, &str),
     options: ProjectOptions,
     epic: Option<EpicFile>,
     mut app: App,
@@ -174,7 +177,7 @@ async fn run_ticket(
     if let Some(file) = epic {
         return epic::run(&app, &project, &file, args.jobs.into(), progress, context).await;
     }
-    let words = short_id(&args.ticket, context).await?;
+    let words = short_id(words, context).await?;
     change_reports::require_forge(&app, &project).await?;
     // PostgreSQL may restart in the middle of a run.
     let started = retry_while_unavailable(&app, || {
@@ -414,7 +417,9 @@ pub async fn print_summary(
     if out.json {
         return Ok((stored, exit));
     }
-    out.line("");
+    if out.prints_remarks() {
+        out.line("");
+    }
     for line in out.wrap(&format!("{}: {}", ticket.id, headline(ticket)), 2) {
         out.line(out.bold(&line));
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::agent::CommandAgent;
 use engine::caches::ProjectSetup;
+use engine::certificates::Certificates;
 use engine::check::Check;
 use engine::coordinator::{LocalCoordinator, Report};
 use engine::git::{GitProgram, Repository};
@@ -330,6 +331,7 @@ async fn workshop(
         coordinator: Arc::new(coordinator.clone()),
         clock: engine::clock::now,
         listener: None,
+        certificates: Certificates::default(),
         host: ProcessHost {
             data_dir,
             launcher: None,

@@ -93,9 +93,21 @@ pub fn parse_builder_answer(text: &str) -> BuilderAnswer {
 /// Parses a verifier's answer. The error says where it differs from the contract.
 pub fn parse_verifier_answers(text: &str) -> Result<VerifierAnswers, String> {
     parse_json_answer(text).map_err(|error| {
-        format!("the verifier's answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {error}")
+        let words = findings::one_line(text);
+        // A position in a text that is no JSON helps nobody, so its words are shown.
+        let why = if words.is_empty() {
+            "it is empty".to_owned()
+        } else if last_json(text).is_none() {
+            format!("it says \"{}\"", findings::shorten(&words, SHOWN_CHARS))
+        } else {
+            error.to_string()
+        };
+        format!("the answer is not {{\"answers\": [{{finding, outcome, evidence}}]}}: {why}")
     })
 }
+
+/// Characters of an answer that a message shows.
+const SHOWN_CHARS: usize = 80;
 
 /// Parses the whole text, or the last JSON in it: many agents write a sentence first, or a code
 /// fence.
@@ -144,5 +156,16 @@ mod tests {
         ] {
             assert!(parse_verifier_answers(bad).is_err(), "{bad}");
         }
+        let form = "the answer is not {\"answers\": [{finding, outcome, evidence}]}";
+        assert_eq!(
+            parse_verifier_answers("I have to see\nit first.").unwrap_err(),
+            format!("{form}: it says \"I have to see it first.\"")
+        );
+        assert_eq!(
+            parse_verifier_answers(" \n").unwrap_err(),
+            format!("{form}: it is empty")
+        );
+        let error = parse_verifier_answers("{}").unwrap_err();
+        assert!(error.contains("missing field `answers`"), "{error}");
     }
 }

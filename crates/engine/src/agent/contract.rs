@@ -79,7 +79,9 @@ pub(super) fn environment(assignment: &AgentAssignment) -> Vec<(OsString, OsStri
         env.push((name.into(), value));
     };
     let facts = &assignment.facts;
-    set("HOME", assignment.home.clone().into());
+    for (name, value) in agent_home::variables(&assignment.home) {
+        set(name, value);
+    }
     set("TMPDIR", assignment.scratch.join("tmp").into());
     set("COUNTERSIGN_CONTRACT", CONTRACT.into());
     set("COUNTERSIGN_ROLE", assignment.role.as_str().into());

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{JobContext, JobError};
+use crate::agent_home;
 use crate::caches::CacheDir;
 use crate::git::{CheckoutPurpose, Oid, remove_tree};
 use crate::layers::{LayerLease, LayerStore};
@@ -287,8 +288,9 @@ impl CheckoutSite {
             profile.prepare_home(&self.home)?;
         }
         let mut env = context.project.base_environment();
+        let home = agent_home::variables(&self.home).into_iter();
+        env.extend(home.map(|(name, value)| (name.into(), value)));
         env.extend([
-            ("HOME".into(), self.home.clone().into()),
             ("TMPDIR".into(), self.tmp.clone().into()),
             // Many tools ask no questions and print no progress bars if this is set.
             ("CI".into(), "true".into()),

@@ -5,7 +5,7 @@ use flow::brief::Recipient;
 use flow::event::{AnswerOutcome, VerifierAnswer};
 
 use super::review::run_judge;
-use super::{JobContext, JobError, JobOutput};
+use super::{JobContext, JobError, JobOutput, agent_run};
 use crate::agent::AgentRole;
 use crate::agent::answer::{self, VerificationOutcome};
 
@@ -35,10 +35,17 @@ pub async fn verify(
         });
     }
     let text = watched.run.result.unwrap_or_default();
-    let verification = answer::parse_verifier_answers(&text).map_err(|why| JobError {
-        usage: watched.run.usage,
-        ..JobError::transient(why)
-    })?;
+    let verification = match answer::parse_verifier_answers(&text) {
+        Ok(verification) => verification,
+        Err(why) => {
+            // It quotes the agent, which knows its credentials.
+            let why = agent_run::credentials_redactor(context)?.redact_text(why);
+            return Err(JobError {
+                usage: watched.run.usage,
+                ..JobError::transient(why)
+            });
+        }
+    };
     let answers = verification
         .answers
         .into_iter()

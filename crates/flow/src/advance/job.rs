@@ -11,7 +11,7 @@ use super::transition::Transition;
 use crate::event::{Event, EventKind, Failure, Lease, Role};
 use crate::job::{Effect, OpenJob, Task};
 use crate::policy::{OnExhausted, Policy, QUOTA_WAITS_MAX};
-use crate::ticket::{Reason, Stage, Ticket, Time};
+use crate::ticket::{Reason, Stage, Ticket, TicketId, Time};
 
 /// Returns the task that an event reports on.
 pub fn reported_task<'a>(ticket: &'a Ticket, what: &EventKind) -> Option<&'a Task> {
@@ -417,10 +417,17 @@ impl Transition<'_> {
         }
     }
 
-    /// The name of the job seeds the jitter, so that jobs that failed together do not come back
-    /// together. It is a hash and no random number, because replay has to give the same time.
     fn backoff_ms(&self, serial: u32, attempts: u32) -> u64 {
-        let job = format!("{}/{serial}", self.ticket.id);
-        self.policy.limits.backoff_ms(&job, attempts)
+        retry_wait_ms(self.policy, &self.ticket.id, serial, attempts)
     }
+}
+
+/// Returns the wait before the next try of a job that failed so many times.
+///
+/// The name of the job seeds the jitter, so that jobs that failed together do not come back
+/// together. It is a hash and no random number, because replay has to give the same time.
+pub(crate) fn retry_wait_ms(policy: &Policy, id: &TicketId, serial: u32, attempts: u32) -> u64 {
+    policy
+        .limits
+        .backoff_ms(&format!("{id}/{serial}"), attempts)
 }

@@ -7,10 +7,10 @@ use findings::Finding;
 use super::{Mood, Sentence, short_commit};
 use crate::advance::known_red_checks;
 use crate::event::{Event, EventKind};
-use crate::forecast::{describe_remaining, remaining_caps};
+use crate::forecast::{describe_remaining, mean_of_rounds, remaining_caps};
 use crate::policy::Policy;
 use crate::ticket::{ChangeObservation, ChangePhase, Stage, Submission, Ticket};
-use crate::usage::{Usage, format_dollars};
+use crate::usage::Usage;
 
 /// Names a person's findings: the first with its place, and the number of the rest.
 pub(super) fn describe_added(findings: &[Finding], must_fix: bool) -> String {
@@ -44,16 +44,14 @@ pub(super) fn describe_signers(submission: &Submission) -> String {
 
 /// Names the mean cost of the rounds so far and the rest of the budget, before the next build.
 pub(super) fn describe_cost_so_far(ticket: &Ticket, policy: &Policy) -> String {
-    let add = |sum: u64, cost: u64| sum.saturating_add(cost);
-    let rounds = ticket.rounds.iter().map(|round| round.usage.usd_micros);
-    let Some(mean) = rounds.fold(0, add).checked_div(ticket.rounds.len() as u64) else {
+    let Some(mean) = mean_of_rounds(&ticket.rounds) else {
         return String::new();
     };
     // The ticket does not know the day's sum over all tickets.
     let mut left = remaining_caps(ticket, policy, Usage::default());
     left.retain(|one| one.scope != "day");
-    let (cost, left) = (format_dollars(mean), describe_remaining(&left));
-    format!(" (about {cost} a round so far; {left})")
+    let (cost, left) = (mean.describe_mean(), describe_remaining(&left));
+    format!(" ({cost} a round so far; {left})")
 }
 
 /// Describes the start of a job. The first build waits until the base is proven, so it does not say

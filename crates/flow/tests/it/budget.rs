@@ -278,3 +278,16 @@ fn a_request_names_its_dollars_once() {
     assert!(read(Some(-1.0), None).is_err());
     assert!(read(Some(f64::NAN), None).is_err());
 }
+
+#[test]
+fn an_amount_without_all_prices_says_that_it_is_the_least() {
+    let known = dollars(1);
+    assert_eq!(known.describe_amount(), "$1.00");
+    assert_eq!(known.describe_mean(), "about $1.00");
+    let partial = known.plus(Usage {
+        unpriced_runs: 1,
+        ..Usage::default()
+    });
+    assert_eq!(partial.describe_amount(), "≥ $1.00");
+    assert_eq!(partial.describe_mean(), "at least $1.00");
+}

@@ -327,3 +327,60 @@ fn a_lost_merge_lease_leaves_the_approval_in_place() {
     let late = story.refused(&house(), story.landing(lease, "c1", "diff of c1"));
     assert!(matches!(late, Refused::NotNow { .. }));
 }
+
+/// Ends a try of a build by `by`, and returns what people read about it.
+fn told(story: &mut Story, by: &Actor, lease: Lease, failure: Failure) -> Vec<String> {
+    let before = story.ticket.clone();
+    story.tell(by, failed(lease, failure));
+    let last = story.log.last().unwrap();
+    let told = flow::narrate::narrate(Some(&before), last, &story.ticket, &story.policy);
+    told.into_iter().map(|sentence| sentence.text).collect()
+}
+
+#[test]
+fn a_failed_try_names_the_job_its_agent_and_the_next_try() {
+    let mut story = Story::begin();
+    story.policy.limits.retries_max = 1;
+    let lease = story.start("build", &builder());
+    let first = told(&mut story, &builder(), lease, Failure::Transient);
+    let head = "round 1: build by bob failed: the connection broke";
+    let (said, wait) = first[0].split_once("; try 2 of 2 in ").unwrap();
+    assert_eq!(said, head);
+    let Some(Effect::Retry { not_before, .. }) = story.effects.last() else {
+        panic!("{:?}", story.effects);
+    };
+    let waited = (not_before.0 - story.log.last().unwrap().at.0 + 999) / 1000;
+    assert_eq!(wait, format!("{waited} s"));
+    // The last try is followed by the escalation, which says what happens next.
+    let lease = story.start("build", &builder());
+    let last = told(&mut story, &builder(), lease, Failure::Transient);
+    assert_eq!(last[0], head);
+    assert!(last[1].contains("a person decides"), "{last:?}");
+}
+
+#[test]
+fn an_interrupted_try_names_the_command_that_continues() {
+    let mut story = Story::begin();
+    let lease = story.start("build", &builder());
+    let said = told(&mut story, &builder(), lease, Failure::Interrupted);
+    let expected = "round 1: build by bob was stopped before it was done; \
+                    `countersign run t` or a worker continues it";
+    assert_eq!(said, [expected]);
+}
+
+#[test]
+fn an_unknown_price_is_the_agents_that_ran() {
+    let mut story = Story::begin();
+    let lease = story.start("build", &builder());
+    let mut what = failed(lease, Failure::Interrupted);
+    if let EventKind::JobFailed { usage, .. } = &mut what {
+        usage.unpriced_runs = 1;
+    }
+    story.tell(&builder(), what);
+    let cost = story
+        .ticket
+        .spent
+        .ticket
+        .describe_cost(&story.ticket.unpriced);
+    assert_eq!(cost, "≥ $0.00, bob: price unknown");
+}

@@ -24,7 +24,7 @@ const POLICY: &str = "
 [policy]
 # max_rounds = 3                    # verdicts before a person is asked (1 to 5)
 # must_fix = [\"critical\", \"high\"]   # findings of these severities block a change
-# land = \"merge\"                    # or \"squash\", \"rebase\", \"branch\", \"queue\"
+# land = \"merge\"                    # or \"squash\", \"rebase\", \"branch\", \"queue\", \"pr\"
 # protected = [\".github/**\"]        # paths that reviewers must look at with extra care
 # sandbox = \"enforced\"              # agents run in a sandbox, or not at all
 

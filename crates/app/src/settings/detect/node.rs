@@ -38,7 +38,13 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     let typed = site.has("tsconfig.json");
     let language = if typed { "TypeScript" } else { "JavaScript" };
     found.language(language, "package.json");
-    let manifest: Value = serde_json::from_str(&site.text("package.json")).unwrap_or_default();
+    let parsed = serde_json::from_str(&site.text("package.json"));
+    if let Err(error) = &parsed {
+        found
+            .notes
+            .push(format!("package.json cannot be read: {error}"));
+    }
+    let manifest: Value = parsed.unwrap_or_default();
     let locked = INSTALLERS
         .iter()
         .find_map(|manager| Some((manager.name, site.nearest(manager.locks)?)));
@@ -46,6 +52,8 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
         .as_ref()
         .map(|(name, _)| (*name).to_owned())
         .or_else(|| named_manager(&manifest))
+        // No other manager has this file.
+        .or_else(|| site.has("pnpm-workspace.yaml").then(|| "pnpm".to_owned()))
         .unwrap_or_else(|| "npm".to_owned());
     let because = match &locked {
         Some(_) => "the lock file is made for it",
@@ -66,7 +74,8 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     if let Some(runner) = runner {
         checks(site, &manifest, runner, found);
     }
-    if has_dependencies(&manifest) {
+    // The root of a workspace may have no dependencies of its own.
+    if has_dependencies(&manifest) || !members(&site.dir(), &manifest).is_empty() {
         let usable = locked.is_some() && is_installed;
         let choices = setups(site, &top, usable.then_some(wanted.as_str()), runner);
         found.setup(&top, choices);

@@ -32,13 +32,28 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
     if let Some(dir) = &uv_dir
         && site.needs("uv", "uv.lock is made for it", found)
     {
-        let is_workspace = site.text("pyproject.toml").contains("[tool.uv.workspace]");
-        let all = if is_workspace { " --all-packages" } else { "" };
-        let plan = SetupPlan::run(format!("uv sync --frozen{all}"), &["~/.cache/uv"]);
+        let plan = SetupPlan::run(
+            format!("uv sync --frozen{}", uv_packages(site)),
+            &["~/.cache/uv"],
+        );
         found.setup(dir, vec![plan]);
         return checks(found, "uv run --frozen python -m ", &tools);
     }
-    if site.has("poetry.lock") && site.needs("poetry", "poetry.lock is made for it", found) {
+    // Without a lock file, uv and poetry still know the groups, sources and members that pip does
+    // not, so each is used if it is installed.
+    let is_for_uv = uv_dir.is_none() && site.text("pyproject.toml").contains("[tool.uv");
+    if is_for_uv && (site.installed)("uv") {
+        let plan = SetupPlan::run(format!("uv sync{}", uv_packages(site)), &["~/.cache/uv"]);
+        found.setup(&site.below, vec![plan]);
+        return checks(found, "uv run python -m ", &tools);
+    }
+    let is_for_poetry = site.text("pyproject.toml").contains("[tool.poetry");
+    let has_poetry = if site.has("poetry.lock") {
+        site.needs("poetry", "poetry.lock is made for it", found)
+    } else {
+        is_for_poetry && (site.installed)("poetry")
+    };
+    if has_poetry {
         let within = "POETRY_VIRTUALENVS_IN_PROJECT=true poetry";
         let plan = SetupPlan::run(
             format!("{within} install --no-interaction"),
@@ -73,6 +88,12 @@ pub fn detect(site: &ProjectSite<'_>, found: &mut SiteFindings) {
             checks(found, ".venv/bin/python -m ", &tools);
         }
     }
+}
+
+/// Returns the argument that installs all members of a workspace of uv.
+fn uv_packages(site: &ProjectSite<'_>) -> &'static str {
+    let is_workspace = site.text("pyproject.toml").contains("[tool.uv.workspace]");
+    if is_workspace { " --all-packages" } else { "" }
 }
 
 /// Returns the tools that the project uses, by the names of their modules.

@@ -131,6 +131,26 @@ fn a_lock_file_names_the_manager_and_its_setup() {
         assert!(setup.contains(run), "{lock}: {setup}");
         assert!(found.caches.contains(&"node_modules".to_owned()), "{lock}");
     }
+    // Without a lock file, the manifest names uv and poetry, if they are installed.
+    for (manifest, run, check) in [
+        (
+            "[tool.uv.workspace]\n",
+            "uv sync --all-packages",
+            "uv run python -m",
+        ),
+        (
+            "[tool.poetry]\n",
+            "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction",
+            "POETRY_VIRTUALENVS_IN_PROJECT=true poetry run python -m",
+        ),
+    ] {
+        let files = [("pyproject.toml", manifest)];
+        let found = of(&files);
+        assert_eq!(found.setup.as_deref(), Some(run));
+        assert!(found.checks[0].1.starts_with(check), "{:?}", found.checks);
+        let without = inspect(&files, "", &["python3"]);
+        assert_eq!(without.checks[0].1, "python3 -m unittest discover");
+    }
     // Without a lock file, the user's own packages come first.
     let own = of(&[("package.json", SCRIPTS), ("node_modules/x/a.js", "")]);
     assert_eq!(
@@ -225,6 +245,19 @@ fn workspaces_are_set_up_at_their_root_and_tested_as_a_whole() {
     assert_eq!(pnpm.checks[0].1, "pnpm --recursive --if-present run test");
     let cache = "packages/web/node_modules".to_owned();
     assert!(pnpm.caches.contains(&cache), "{:?}", pnpm.caches);
+    // Neither dependencies at the root nor a lock file.
+    let bare = [
+        ("package.json", "{\"private\": true}"),
+        ("pnpm-workspace.yaml", "packages:\n  - 'packages/*'\n"),
+        ("packages/web/package.json", SCRIPTS),
+    ];
+    let unlocked = of(&bare);
+    assert_eq!(
+        unlocked.checks[0].1,
+        "pnpm --recursive --if-present run test"
+    );
+    let locked = of(&[&bare[..], &[("pnpm-lock.yaml", "")]].concat());
+    assert!(locked.setup.unwrap().starts_with("pnpm install"));
     let cargo = checks(&[("Cargo.toml", "[workspace]\nmembers = [\"a\"]\n")]);
     assert_eq!(cargo[0], "test: cargo test --workspace");
     let go = checks(&[("go.work", "go 1.22\n\nuse (\n\t./api\n\t./web // x\n)\n")]);
@@ -349,4 +382,9 @@ fn a_manifest_that_is_broken_is_still_a_language() {
     ] {
         assert_eq!(of(&[(file, "{")]).languages[0].0, language);
     }
+    let notes = of(&[("package.json", "{")]).notes;
+    assert!(
+        notes[0].starts_with("package.json cannot be read: EOF"),
+        "{notes:?}"
+    );
 }

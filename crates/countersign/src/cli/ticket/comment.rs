@@ -128,6 +128,11 @@ fn show_added(answer: &FindingsAnswer, context: &Context) -> ExitKind {
             finding.id, finding.severity, finding.status, finding.title
         ));
     }
+    if answer.findings.is_empty() {
+        context
+            .out
+            .line("the report has no findings: nothing was added");
+    }
     context
         .out
         .line(format!("{} is {}", answer.id, answer.stage));

@@ -9,7 +9,6 @@ mod work;
 
 use flow::Time;
 use flow::narrate::Mood;
-use flow::usage::format_dollars;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -114,8 +113,7 @@ fn summary(view: &View, theme: &Theme) -> Line<'static> {
                 format!("{} paused", overview.pauses.len()),
             )
         }),
-        (spent.usd_micros > 0)
-            .then(|| (dim(), format!("{} today", format_dollars(spent.usd_micros)))),
+        (spent.usd_micros > 0).then(|| (dim(), format!("{} today", spent.describe_amount()))),
         // Agents without a price report tokens only; "$0.00" would look free.
         (spent.usd_micros == 0 && spent.tokens > 0).then(|| {
             (

@@ -365,15 +365,15 @@ fn a_base_branch_that_is_not_there_is_refused() {
         &ticket,
         &["--base", "-x"],
         &expect![[r#"
-        exit 2
-        error: unexpected argument '-x' found
+            exit 2
+            error: unexpected argument '-x' found
 
-          tip: to pass '-x' as a value, use '-- -x'
+              tip: to pass '-x' as a value, use '-- -x'
 
-        Usage: countersign run [OPTIONS] <TICKET>
+            Usage: countersign run [OPTIONS] [TICKET]
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
     let world = World::with_settings("base = \"trunk\"\n");
     let ticket = world.put("greet.md", TICKET);
@@ -451,7 +451,7 @@ fn an_agent_that_is_not_installed_or_unknown_is_refused() {
         &expect![[r#"
             exit 2
             error: no builder is named
-              hint: choose one with --builder AGENT, or `builder = "…"` in countersign.toml
+              hint: choose one with --builder AGENT, or `builder = "…"` in countersign.toml, which `countersign init` writes
               hint: agents: claude, codex, gemini, opencode, copilot, goose, qwen, aider, cursor (with a model: claude@MODEL), command:PROGRAM ARGS…, acp:PROGRAM ARGS…, scripted:FILE; docs/agents.md
         "#]],
     );

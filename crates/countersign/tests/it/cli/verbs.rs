@@ -140,10 +140,10 @@ fn the_help_of_run_shows_how() {
         &expect![[r#"
             Run a ticket in this repository, from its description to a countersigned commit
 
-            Usage: countersign run [OPTIONS] <TICKET>
+            Usage: countersign run [OPTIONS] [TICKET]
 
             Arguments:
-              <TICKET>
+              [TICKET]
                       Ticket file (Markdown or YAML), epic (YAML with `tickets`), id of an existing ticket, or a
                       sentence
 

@@ -268,6 +268,10 @@ fn the_findings_of_a_tool_are_handed_in() {
             "location": {"path": "greet.sh", "range": {"start": {"line": 1}}}, "severity": "WARNING"}]}"#,
     );
     world.put("empty.txt", "nothing to see here\n");
+    world.put(
+        "clean.sarif",
+        r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]}"#,
+    );
     let import = |file: &str| {
         let path = world.root().join(file);
         world.call(&["ticket", "import-findings", "greet", path.to_str().unwrap()])
@@ -280,6 +284,9 @@ fn the_findings_of_a_tool_are_handed_in() {
         .ends_with(0)
         .says("Trailing space, greet.sh:1");
     import("empty.txt").ends_with(2).says("no finding");
+    import("clean.sarif")
+        .ends_with(0)
+        .says("the report has no findings: nothing was added");
     let ledger = world.ticket("greet")["ledger"].clone();
     assert_eq!(ledger.as_array().unwrap().len(), 4, "{ledger}");
 }

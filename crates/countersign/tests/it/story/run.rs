@@ -110,6 +110,71 @@ fn a_ticket_goes_on_from_any_directory_of_its_repository_and_no_other() {
         .says("belongs to the repository");
 }
 
+#[test]
+fn the_same_sentence_in_another_repository_is_another_ticket() {
+    let world = World::new();
+    let agent = world.crew(&crew::smooth());
+    let sentence = "Greet the user by name";
+    world
+        .call(&["ticket", "new", sentence, "--no-edit"])
+        .ends_with(0);
+    let other = world.root().join("other");
+    world.git(&["clone", "--quiet", ".", other.to_str().unwrap()]);
+    let words = ["run", sentence, "--builder", &agent, "--reviewer", &agent];
+    let elsewhere = ["-C", other.to_str().unwrap()];
+    world
+        .call(&[&elsewhere[..], &words].concat())
+        .says("queued: Greet the user by name");
+    let list = world.call(&["ticket", "list", "--all"]).out;
+    assert_eq!(list.lines().count(), 2, "{list}");
+}
+
+#[test]
+fn runs_get_certificate_authorities_and_java_gets_their_home() {
+    let world = World::new();
+    let text = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    world.put_home("company/ca.pem", text);
+    world.put_home("company/secret.txt", "hidden");
+    let authority = world.root().join("home/company/ca.pem");
+    let variable = format!("SSL_CERT_FILE={}", authority.display());
+    let (ticket, agent) = (
+        world.put("greet.md", crate::support::TICKET),
+        world.crew(&crew::smooth()),
+    );
+    let words = [
+        "run",
+        &ticket,
+        "--builder",
+        &agent,
+        "--reviewer",
+        &agent,
+        "--check",
+        "ca=grep -q 'BEGIN CERTIFICATE' \"$SSL_CERT_FILE\"",
+        "--check",
+        "beside=! cat \"$(dirname \"$SSL_CERT_FILE\")/secret.txt\"",
+        "--check",
+        "java=test \"$MAVEN_OPTS\" = \"-Duser.home=$HOME\"",
+    ];
+    world.call_behind(&["env", &variable], &words).ends_with(0);
+}
+
+#[test]
+fn a_run_without_a_ticket_names_the_commands_that_go_on() {
+    let world = World::new();
+    let empty = world.call(&["run"]);
+    empty
+        .ends_with(2)
+        .says("say what to run: a sentence, a ticket file, or the id of a ticket")
+        .says("countersign run \"what you want changed\"");
+    let agent = world.crew(&crew::smooth());
+    let ticket = world.put("greet.md", crate::support::TICKET);
+    world.call(&["ticket", "add", &ticket]).ends_with(0);
+    world
+        .call(&["run", "--builder", &agent])
+        .ends_with(2)
+        .says("countersign run greet  (queued)");
+}
+
 /// A builder that says that it is there, and then takes its time.
 fn slow_builder(world: &World) -> (serde_json::Value, std::path::PathBuf) {
     let flag = world.root().join("builder-is-there");
