@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow::Usage;
-use flow::insight::FindingOutcomes;
+use flow::insight::{DayFigures, FindingOutcomes, ProposedRule};
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, page};
@@ -56,6 +56,55 @@ pub async fn show(context: Viewer) -> PageResult {
             (spent.wall_ms > 0).then(|| duration(spent.wall_ms)),
         ),
     ];
+    let rounds: Vec<PlotBar> = insights
+        .rounds_to_approval
+        .iter()
+        .map(|(rounds, count)| {
+            let word = if *rounds == 1 { "round" } else { "rounds" };
+            plain_bar(format!("{rounds} {word}"), *count)
+        })
+        .collect();
+    let paths: Vec<PlotBar> = insights
+        .paths
+        .iter()
+        .map(|(path, count)| plain_bar(path.clone(), *count))
+        .collect();
+    let body = html! {
+        h1 { "Costs and quality" }
+        @if insights.tickets == 0 {
+            (empty("cost", "Nothing to count yet.", &html! { p.quiet { "Figures appear after the first round." } }))
+        }
+        div.tiles { @for (name, value) in &facts {
+            @if let Some(value) = value { div.tile { span.meta { (name) } strong { (value) } } }
+        } }
+        @if let Some(count) = costs.newest_only { p.quiet { "Only the newest " (grouped(count)) " tickets are counted." } }
+        div.plots {
+            (day_plots(&figures))
+            (bars("Rounds to approval", &rounds))
+            (bars("Files with the most findings", &paths))
+        }
+        div.plots {
+            (usage_table("Cost by agent", &agents))
+            (usage_table("Cost by model", &models))
+            (ticket_table(&tickets))
+        }
+        (severity_table(&severities))
+        (outcomes("Precision of reviewers", "The share of a reviewer's findings that led to a verified fix.", &insights.reviewers))
+        (outcomes("Findings by category", "", &insights.categories))
+        (outcomes("Findings by builder", "", &insights.builders))
+        (rules(&insights.rules))
+    };
+    let frame = PageFrame {
+        title: "Costs",
+        section: "/costs",
+        // Not live: the page counts over all tickets, which is too much for each event.
+        topic: None,
+    };
+    Ok(respond(page(&context, frame, &body).await?))
+}
+
+/// Draws the figures of each day.
+fn day_plots(figures: &[DayFigures]) -> Markup {
     let day = |value: u64, shown: Option<String>, at: flow::Time| PlotBar {
         label: day_label(at),
         value,
@@ -88,53 +137,25 @@ pub async fn show(context: Viewer) -> PageResult {
             day(count, Some(format!("{count} landed")), one.day)
         })
         .collect();
-    let rounds: Vec<PlotBar> = insights
-        .rounds_to_approval
-        .iter()
-        .map(|(rounds, count)| {
-            let word = if *rounds == 1 { "round" } else { "rounds" };
-            plain_bar(format!("{rounds} {word}"), *count)
-        })
-        .collect();
-    let paths: Vec<PlotBar> = insights
-        .paths
-        .iter()
-        .map(|(path, count)| plain_bar(path.clone(), *count))
-        .collect();
-    let body = html! {
-        h1 { "Costs and quality" }
-        @if insights.tickets == 0 {
-            (empty("cost", "Nothing to count yet.", &html! { p.quiet { "Figures appear after the first round." } }))
+    html! {
+        (days("Cost per day", &per_day))
+        (days("Tokens per day", &tokens_per_day))
+        (days("Cost per landed change, by day", &per_landed))
+        (days("Landed changes per day", &landed))
+    }
+}
+
+/// Renders rules that a project could give its builders.
+fn rules(rules: &[ProposedRule]) -> Markup {
+    html! {
+        @if !rules.is_empty() {
+            section.panel {
+                h2 { "Rules that would help" }
+                p.quiet { "Defects that reviewers found again and again. A line in the brief of your builders may prevent them." }
+                ul { @for rule in rules { li { (rule.text) " " span.meta { (rule.because) } } } }
+            }
         }
-        div.tiles { @for (name, value) in &facts {
-            @if let Some(value) = value { div.tile { span.meta { (name) } strong { (value) } } }
-        } }
-        @if let Some(count) = costs.newest_only { p.quiet { "Only the newest " (grouped(count)) " tickets are counted." } }
-        div.plots {
-            (days("Cost per day", &per_day))
-            (days("Tokens per day", &tokens_per_day))
-            (days("Cost per landed change, by day", &per_landed))
-            (days("Landed changes per day", &landed))
-            (bars("Rounds to approval", &rounds))
-            (bars("Files with the most findings", &paths))
-        }
-        div.plots {
-            (usage_table("Cost by agent", &agents))
-            (usage_table("Cost by model", &models))
-            (ticket_table(&tickets))
-        }
-        (severity_table(&severities))
-        (outcomes("Precision of reviewers", "The share of a reviewer's findings that led to a verified fix.", &insights.reviewers))
-        (outcomes("Findings by category", "", &insights.categories))
-        (outcomes("Findings by builder", "", &insights.builders))
-    };
-    let frame = PageFrame {
-        title: "Costs",
-        section: "/costs",
-        // Not live: the page counts over all tickets, which is too much for each event.
-        topic: None,
-    };
-    Ok(respond(page(&context, frame, &body).await?))
+    }
 }
 
 /// Formats a day for people, such as `19 Nov`: the days of a plot are consecutive.
