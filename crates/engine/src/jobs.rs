@@ -194,7 +194,7 @@ impl JobError {
 fn interrupted() -> JobError {
     JobError {
         failure: Failure::Interrupted,
-        message: "stopped before it was done; `countersign run` continues it".to_owned(),
+        message: "stopped before it was done".to_owned(),
         usage: Usage::default(),
     }
 }
@@ -442,17 +442,12 @@ async fn handle_refused_start(
     } else {
         Failure::Permanent
     };
-    let what = EventKind::JobFailed {
-        lease,
+    let failed = JobError {
         failure,
-        message,
-        usage: Usage::default(),
+        ..JobError::transient(message)
     };
-    ignore_stale(
-        project
-            .report(id, Report::new(project.system_actor(), what))
-            .await,
-    )
+    let report = failed.into_report(project.system_actor(), lease);
+    ignore_stale(project.report(id, report).await)
 }
 
 /// Reports a result or a failure. A refused result becomes a failure of the job.
@@ -463,15 +458,6 @@ async fn report_once(
     lease: Lease,
     result: Result<JobOutput, JobError>,
 ) -> Result<Option<Ticket>, Error> {
-    let failed = |failure, message, usage| {
-        let what = EventKind::JobFailed {
-            lease,
-            failure,
-            message,
-            usage,
-        };
-        Report::new(project.system_actor(), what)
-    };
     let outcome = match &result {
         Ok(result) => Ok(result.what.name()),
         Err(error) => Err((error.failure, error.message.clone())),
@@ -490,7 +476,7 @@ async fn report_once(
             };
             (report, false)
         }
-        Err(error) => (failed(error.failure, error.message, error.usage), true),
+        Err(error) => (error.into_report(actor, lease), true),
     };
     let mut decided = project.report(id, report).await;
     let refused = match &decided {
@@ -516,7 +502,7 @@ async fn report_once(
         }
         // The coordinator refused the result, so the job itself has failed.
         trace::failed(Failure::Transient, &reason);
-        let report = failed(Failure::Transient, reason, Usage::default());
+        let report = JobError::transient(reason).into_report(project.system_actor(), lease);
         decided = project.report(id, report).await;
     }
     let ticket = decided.as_ref().ok().cloned();

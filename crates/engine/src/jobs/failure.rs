@@ -4,12 +4,13 @@
 //! Exit codes of agents mean little, so the events that the agent itself reported come first. A
 //! permanent failure stops the ticket for a person; a transient one costs an attempt.
 
-use flow::Time;
-use flow::event::Failure;
+use flow::event::{Failure, Lease};
+use flow::{Actor, EventKind, Time};
 
 use super::{JobContext, JobError};
 use crate::agent::quota::QuotaReset;
 use crate::agent::{self, AgentEvent, AgentReport};
+use crate::coordinator::Report;
 use crate::process::{self, ProcessExit};
 use crate::project::AgentConfig;
 use crate::sandbox;
@@ -18,6 +19,20 @@ use crate::sandbox;
 const COMPLAINT_CHARS_MAX: usize = 400;
 /// Pause of a provider that does not say when it has quota again.
 const QUOTA_RETRY_MS: u64 = 15 * 60 * 1000;
+
+impl JobError {
+    /// Builds the report of the failure. `by` is the agent that ran, because what the run cost
+    /// counts as the agent's, or Countersign if none did.
+    pub(super) fn into_report(self, by: Actor, lease: Lease) -> Report {
+        let what = EventKind::JobFailed {
+            lease,
+            failure: self.failure,
+            message: self.message,
+            usage: self.usage,
+        };
+        Report::new(by, what)
+    }
+}
 
 /// Returns whether the agent ended before it did or said anything, and not for lack of a login or
 /// quota. A session that cannot be resumed fails at once. The caller then starts a new one instead
