@@ -359,7 +359,7 @@ fn a_report_that_only_the_log_knows_ends_its_claim() {
         let work = Clone::new(&world, ticket);
         let given = client.assignment();
         assert_eq!(given["ticket"], ticket);
-        let before = change_caller(&world, |record| record.clone());
+        let before = change_caller(&world, std::clone::Clone::clone);
         work.commit(&format!("{ticket}.txt"), "a line\n");
         let report = json!({"assignment_id": given["id"]});
         client.tool("submit_for_review", &report).unwrap();
