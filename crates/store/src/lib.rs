@@ -43,7 +43,7 @@ pub use record::{
 pub use settings::Settings;
 pub use sqlite::{DatabaseCopy, backup, restore};
 pub use token::{Token, TokenChange, TokenKind, TokenQuery};
-pub use verbs::{Events, ForgeStates, Jobs, Records, Store, Tickets};
+pub use verbs::{Events, Expenses, ForgeStates, Jobs, Records, Store, Tickets};
 
 use std::path::Path;
 use std::sync::Arc;

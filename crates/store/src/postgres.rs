@@ -55,7 +55,7 @@ use crate::record::{
 use crate::rows::{Encoded, EventColumns};
 use crate::settings::Settings;
 use crate::token::{Token, TokenChange, TokenQuery};
-use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
+use crate::verbs::{Events, Expenses, ForgeStates, Jobs, Records, Tickets};
 
 use channel_notifier::ChannelNotifier;
 use claim::{PgJobReadiness, Promoted};
@@ -343,19 +343,6 @@ impl Events for Postgres {
         self.append(&EventColumns::note(&noted)?).await
     }
 
-    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
-        let note = EventColumns::spending(&noted, usage)?;
-        self.append_once(key, note).await
-    }
-
-    async fn spent_since(&self, time: Time) -> Result<Usage> {
-        self.used_since(time).await
-    }
-
-    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
-        self.used_by_agents(since).await
-    }
-
     async fn lease_cursor(
         &self,
         name: &str,
@@ -405,6 +392,22 @@ impl Events for Postgres {
             description: format!("PostgreSQL {version} at {}", self.name),
             now: Time(row.get(0)),
         })
+    }
+}
+
+#[async_trait]
+impl Expenses for Postgres {
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let note = EventColumns::spending(&noted, usage)?;
+        self.append_once(key, note).await
+    }
+
+    async fn spent_since(&self, time: Time) -> Result<Usage> {
+        self.used_since(time).await
+    }
+
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
+        self.used_by_agents(since).await
     }
 }
 

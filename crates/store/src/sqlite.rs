@@ -57,7 +57,7 @@ use crate::record::{
 use crate::rows::{Encoded, EventColumns, JobColumns, nat};
 use crate::settings::Settings;
 use crate::token::{Token, TokenChange, TokenQuery};
-use crate::verbs::{Events, ForgeStates, Jobs, Records, Tickets};
+use crate::verbs::{Events, Expenses, ForgeStates, Jobs, Records, Tickets};
 
 pub use backup::{DatabaseCopy, backup, restore};
 use claim::SqliteJobReadiness;
@@ -381,19 +381,6 @@ impl Events for Sqlite {
         self.writer.run_plain(move |tx| tx.append(&note)).await
     }
 
-    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
-        let (key, note) = (key.to_owned(), EventColumns::spending(&noted, usage)?);
-        self.writer.run(move |tx| tx.append_once(&key, &note)).await
-    }
-
-    async fn spent_since(&self, time: Time) -> Result<Usage> {
-        self.readers.run(move |db| log::spent_since(db, time)).await
-    }
-
-    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
-        self.readers.run(move |db| log::spending(db, since)).await
-    }
-
     async fn lease_cursor(
         &self,
         name: &str,
@@ -441,6 +428,22 @@ impl Events for Sqlite {
             description: format!("SQLite {} at {}", rusqlite::version(), self.path.display()),
             now,
         })
+    }
+}
+
+#[async_trait]
+impl Expenses for Sqlite {
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()> {
+        let (key, note) = (key.to_owned(), EventColumns::spending(&noted, usage)?);
+        self.writer.run(move |tx| tx.append_once(&key, &note)).await
+    }
+
+    async fn spent_since(&self, time: Time) -> Result<Usage> {
+        self.readers.run(move |db| log::spent_since(db, time)).await
+    }
+
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>> {
+        self.readers.run(move |db| log::spending(db, since)).await
     }
 }
 

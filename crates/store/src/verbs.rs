@@ -1,4 +1,4 @@
-//! The five traits of a store. Both databases implement all of them. A caller that needs one trait
+//! The six traits of a store. Both databases implement all of them. A caller that needs one trait
 //! names it; [`Store`] is all of them as one object.
 
 use std::fmt;
@@ -103,12 +103,6 @@ pub trait Events: Send + Sync {
     async fn wait_for_events(&self, after: Cursor, most: Duration);
     /// Logs an event that changed no ticket: a refusal, a stale result, a start.
     async fn note(&self, noted: Noted) -> Result<()>;
-    /// Logs usage that belongs to no ticket, once per key.
-    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()>;
-    /// Sums the usage of tickets and other work since `time`.
-    async fn spent_since(&self, time: Time) -> Result<Usage>;
-    /// Sums the same usage by day, agent and model.
-    async fn spending(&self, since: Time) -> Result<Vec<Spending>>;
     /// Takes the named cursor under a lease, or moves a cursor that the holder has and renews its
     /// lease, so that one reader at a time continues from it. `None` if another holder has it.
     async fn lease_cursor(
@@ -128,6 +122,17 @@ pub trait Events: Send + Sync {
     async fn agents(&self) -> Result<Vec<Agent>>;
     /// Returns a description of the database and the time by its clock.
     async fn database(&self) -> Result<Database>;
+}
+
+/// The cost of the work: usage of tickets, and of work outside them.
+#[async_trait]
+pub trait Expenses: Send + Sync {
+    /// Logs usage that belongs to no ticket, once per key.
+    async fn spend(&self, key: &str, noted: Noted, usage: Usage) -> Result<()>;
+    /// Sums the usage of tickets and other work since `time`.
+    async fn spent_since(&self, time: Time) -> Result<Usage>;
+    /// Sums the same usage by day, agent and model.
+    async fn spending(&self, since: Time) -> Result<Vec<Spending>>;
 }
 
 /// Restrictions on claims, tokens, callers, git bundles and accepted rules.
@@ -169,7 +174,7 @@ pub trait ForgeStates: Send + Sync {
     async fn put_forge_state(&self, state: ForgeState) -> Result<bool>;
 }
 
-/// All five traits over one database.
-pub trait Store: Tickets + Jobs + Events + Records + ForgeStates + fmt::Debug {}
+/// All six traits over one database.
+pub trait Store: Tickets + Jobs + Events + Expenses + Records + ForgeStates + fmt::Debug {}
 
-impl<S: Tickets + Jobs + Events + Records + ForgeStates + fmt::Debug> Store for S {}
+impl<S: Tickets + Jobs + Events + Expenses + Records + ForgeStates + fmt::Debug> Store for S {}

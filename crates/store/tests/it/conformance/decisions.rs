@@ -302,14 +302,19 @@ pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: Test
         ticket.stage = stage;
         store.commit(creation(ticket)).await.unwrap();
     }
-    for ascending in [false, true] {
+    let sorts = [
+        (TicketSort::Priority, ["T-5", "T-4", "T-1", "T-3", "T-2"]),
+        // The most urgent first, and of equals the oldest.
+        (TicketSort::Urgency, ["T-2", "T-1", "T-3", "T-4", "T-5"]),
+    ];
+    for ((by, ascending_order), ascending) in sorts
+        .into_iter()
+        .flat_map(|sort| [(sort, false), (sort, true)])
+    {
         for stages in [vec![], vec![Stage::Queued, Stage::Done]] {
             let mut query = TicketQuery {
                 stages,
-                order: TicketOrder {
-                    by: TicketSort::Priority,
-                    ascending,
-                },
+                order: TicketOrder { by, ascending },
                 ..TicketQuery::default()
             };
             let (mut all, mut after) = (Vec::new(), None);
@@ -318,17 +323,17 @@ pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: Test
                 let rows = store.tickets(&query, &page).await.unwrap();
                 all.extend(names(&rows.items));
                 let last = rows.items.last().unwrap();
-                query.after_value = Some(TicketSort::Priority.value(last));
+                query.after_value = Some(by.value(last));
                 after = rows.next;
                 if after.is_none() {
                     break;
                 }
             }
-            let mut expected = vec!["T-2", "T-3", "T-1", "T-4", "T-5"];
-            if ascending {
+            let mut expected = ascending_order.to_vec();
+            if !ascending {
                 expected.reverse();
             }
-            assert_eq!(all, expected);
+            assert_eq!(all, expected, "{}", by.word());
         }
     }
     // Every column that is offered exists in both databases.
@@ -338,7 +343,8 @@ pub async fn a_sorted_list_goes_on_where_it_was_while_tickets_change(house: Test
                 by,
                 ascending: true,
             },
-            after_value: Some(-5),
+            // Below every value, also where a high priority sorts as a low number.
+            after_value: Some(-1_000),
             ..TicketQuery::default()
         };
         let page = Page {
