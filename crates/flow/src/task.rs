@@ -30,7 +30,8 @@ const KIND_REVIEW: &str = "review";
 /// Most findings of a result that are listed; its words have all of them.
 const FINDINGS_LISTED_MAX: usize = 200;
 
-/// Adds the findings in the words of a review's result: whoever queued it wants to act on them.
+/// Adds the findings in the words of a review's result, so that the agent that queued it can act on
+/// them.
 pub fn add_findings(kind: &str, result: &mut Value) {
     let words = result.get("summary").and_then(Value::as_str);
     let (Some(words), true) = (words, kind == KIND_REVIEW) else {

@@ -156,3 +156,16 @@ async fn answer_help(app: &App, asked: &Ticket, why: &str) -> Result<(), Failure
     app.coordinator.store.send(message).await?;
     Ok(())
 }
+
+/// Explains a choice of an escalation, in the same words on every surface.
+pub fn choice_meaning(choice: &str) -> &'static str {
+    match choice {
+        "accept" => "done despite open findings, which are waived in your name",
+        "continue" => "one more round, or retry the interrupted step",
+        "take-over" => "you fix it by hand and resubmit; until then the ticket is blocked",
+        "reset" => "restart the count of rounds",
+        "reassign" => "assign another builder or reviewer",
+        "reject" => "the ticket fails",
+        _ => "",
+    }
+}

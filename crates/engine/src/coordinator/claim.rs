@@ -443,19 +443,24 @@ impl LocalCoordinator {
             .filter(|job| job.holder.as_deref().is_some_and(is_dead))
         {
             self.end_lease(job).await?;
-            // Dependency updates and reports have no fixed worker: whoever makes the next one takes
-            // their leases back. So does the store with tasks.
+            // Dependency updates and reports have no fixed worker: the process that makes the next
+            // one takes their leases back. The store does the same with tasks.
             let is_news = matches!(job.work, JobWork::Task(Task::Tell { .. } | Task::Report));
             let (Some(id), Some(serial), false) = (&job.ticket, job.serial, is_news) else {
                 continue;
             };
-            let stored = self.ticket(id).await?;
-            let policy = self.policy_of(&stored).await?;
             let fence = job.fence;
             let lease = Lease { serial, fence };
-            count += usize::from(self.report_lost_lease(id, &policy, lease).await?);
+            count += usize::from(self.report_lost_lease_of(id, lease).await?);
         }
         Ok(count)
+    }
+
+    /// Reports a lost lease under the policy of its ticket; true if it counted.
+    async fn report_lost_lease_of(&self, id: &TicketId, lease: Lease) -> Result<bool, Error> {
+        let stored = self.ticket(id).await?;
+        let policy = self.policy_of(&stored).await?;
+        self.report_lost_lease(id, &policy, lease).await
     }
 
     /// Takes expired leases of all holders back and returns their number. Any number of nodes
@@ -467,11 +472,9 @@ impl LocalCoordinator {
             let (Some(id), Some(serial)) = (&job.ticket, job.serial) else {
                 continue;
             };
-            let stored = self.ticket(id).await?;
-            let policy = self.policy_of(&stored).await?;
             let fence = job.fence;
             let lease = Lease { serial, fence };
-            count += usize::from(self.report_lost_lease(id, &policy, lease).await?);
+            count += usize::from(self.report_lost_lease_of(id, lease).await?);
         }
         Ok(count)
     }

@@ -408,28 +408,15 @@ pub fn decision_form(
             }
             div.choices {
                 @for choice in &escalation.choices {
-                    button type="submit" name="choice" value=(choice) title=(meaning(choice))
+                    button type="submit" name="choice" value=(choice) title=(escalations::choice_meaning(choice))
                         // The script points to the empty field before the server refuses it.
                         // Without a script the server does.
                         data-needs=[escalations::needs_reason(choice).then_some(why.as_str())] {
-                        (choice) span.hidden { ": " (meaning(choice)) }
+                        (choice) span.hidden { ": " (escalations::choice_meaning(choice)) }
                     }
                 }
             }
-            ul.quiet { @for choice in &escalation.choices { li { strong { (choice) } ": " (meaning(choice)) } } }
+            ul.quiet { @for choice in &escalation.choices { li { strong { (choice) } ": " (escalations::choice_meaning(choice)) } } }
         }
-    }
-}
-
-/// Explains a choice in the words of `countersign escalation`.
-fn meaning(choice: &str) -> &'static str {
-    match choice {
-        "accept" => "done despite open findings, which are waived in your name",
-        "continue" => "one more round, or retry the interrupted step",
-        "take-over" => "you fix it by hand and resubmit; until then the ticket is blocked",
-        "reset" => "restart the count of rounds",
-        "reassign" => "assign another builder or reviewer",
-        "reject" => "the ticket fails",
-        _ => "",
     }
 }

@@ -9,7 +9,8 @@ use ratatui::widgets::Clear;
 use super::{Theme, draw_lines, highlight_row};
 use crate::cli::paint::{bold, dim, mood_style};
 use crate::cli::watch::model::View;
-use crate::cli::watch::model::resolve_dialog::{DecisionForm, ResolveDialog, meaning};
+use crate::cli::watch::model::resolve_dialog::{DecisionForm, ResolveDialog};
+use app::operations::escalations::choice_meaning;
 
 /// Below this width, field names are not aligned.
 const NARROW_COLUMNS: usize = 40;
@@ -50,7 +51,7 @@ fn choice_lines(dialog: &ResolveDialog, width: usize, theme: &Theme) -> Vec<Line
         let line = Line::from(vec![
             Span::raw(format!("{mark} {} ", at + 1)),
             Span::styled(format!("{choice:9}"), bold()),
-            Span::raw(format!("  {}", meaning(choice))),
+            Span::raw(format!("  {}", choice_meaning(choice))),
         ]);
         if selected {
             highlight_row(line, width)
@@ -72,7 +73,7 @@ fn form_lines(
     let choice = dialog.choice();
     let mut lines = vec![Line::from(vec![
         Span::styled(format!("{choice:9}"), bold()),
-        Span::raw(format!("  {}", meaning(choice))),
+        Span::raw(format!("  {}", choice_meaning(choice))),
     ])];
     let keys = "Enter: next field, or decide at the last one; Esc: back";
     lines.extend(field_lines(form, dialog.sent, keys, (width, theme)));

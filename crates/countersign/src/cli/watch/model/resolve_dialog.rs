@@ -54,19 +54,6 @@ pub enum DialogOutcome {
     Decided(Decision),
 }
 
-/// Describes a choice in a few words.
-pub fn meaning(choice: &str) -> &'static str {
-    match choice {
-        "accept" => "done despite open findings, which are waived in your name",
-        "continue" => "one more round, or retry the interrupted step",
-        "take-over" => "you fix it by hand and resubmit; until then the ticket is blocked",
-        "reset" => "restart the count of rounds",
-        "reassign" => "assign another builder or reviewer",
-        "reject" => "the ticket fails",
-        _ => "",
-    }
-}
-
 impl ResolveDialog {
     pub fn new(choices: Vec<&'static str>, person: &str) -> Self {
         Self {
